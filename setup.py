@@ -1,0 +1,58 @@
+"""The extensions of fjpool; everything else about the package is in pyproject.toml.
+
+FJPOOL_WERROR=1 turns warnings of the C compiler into errors; FJPOOL_DEBUG=1 compiles with the
+core's costly assertions.
+"""
+
+import os
+from glob import glob
+
+from setuptools import Extension, setup
+
+
+def switched_on(name):
+    return os.environ.get(name, "") not in ("", "0")
+
+
+FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-fvisibility=hidden", "-pthread", "-O2"]
+MACROS = []
+if switched_on("FJPOOL_WERROR"):
+    FLAGS.append("-Werror")
+if switched_on("FJPOOL_DEBUG"):
+    FLAGS += ["-O1", "-g"]
+    MACROS.append(("FJ_DEBUG", "1"))
+
+
+def extension(name, folders, *, without=(), macros=(), flags=(), libraries=()):
+    """The extension made of all C files of some folders of csrc."""
+    sources = [file for folder in folders for file in sorted(glob(f"csrc/{folder}/*.c"))]
+    return Extension(
+        name,
+        [file for file in sources if file not in without],
+        include_dirs=["csrc/core", "csrc/include"],
+        depends=sorted(glob("csrc/*/*.h") + glob("csrc/*/*.def")),
+        define_macros=[*MACROS, *macros],
+        extra_compile_args=[*FLAGS, *flags],
+        extra_link_args=["-pthread"],
+        libraries=list(libraries),
+    )
+
+
+setup(
+    ext_modules=[
+        extension("fjpool._core", ["core", "py"]),
+        extension(
+            "fjpool.lab._native",
+            ["lab"],
+            # Every way to run a leaf must give the same bits, so no multiply-add is fused.
+            flags=["-O3", "-ffp-contract=off"],
+            libraries=["m"],
+        ),
+        extension(
+            "fjpool._selftest",
+            ["core", "test"],
+            without=["csrc/test/main.c"],
+            macros=[("FJ_TESTING", "1")],
+        ),
+    ]
+)
