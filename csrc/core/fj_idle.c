@@ -1,0 +1,251 @@
+/* fj_idle.c - all changes of the pool word but the first.
+ *
+ * No wake-up is lost. A publisher stores work (seqcst), then reads ctl
+ * (seqcst). A worker that stops looking changes ctl (seqcst), then reads every
+ * queue (seqcst). In the one order of these four operations either the
+ * publisher's read comes after the change, and it sees that somebody must be
+ * woken; or the worker's reads come after the store, and it sees the work. Four
+ * changes stop somebody from looking, and each is followed by such a look:
+ * announcing idle, ending a search, beginning to block, retiring.
+ *
+ * A publisher that sees a searcher does nothing: the searcher has yet to end
+ * its search, and looks afterwards.
+ */
+#include "fj_idle.h"
+
+#include "fj_registry.h"
+
+static void unpark(fj_worker_t *worker, uint32_t why)
+{
+    fj_store_release(&worker->parker, why);  /* pairs with fj_idle_sleep */
+    fj_os_wake_one(&worker->parker);
+}
+
+/* The stack without its top. */
+static uint32_t below_top(fj_pool_t *pool, fj_ctl_t c, fj_worker_t **worker)
+{
+    *worker = fj_registry_worker(pool, fj_ctl_top(c) - 1);
+    /* Written before the announcement that c was read from; if it has been
+     * written again since, the version has changed and the swap fails. */
+    return fj_load_relaxed(&(*worker)->next_idle);
+}
+
+/* The counts already include the new worker, as the searcher. */
+static bool start_worker(fj_pool_t *pool)
+{
+    (void)fj_add_seqcst(&pool->threads, 1);  /* before the look at phase: fj_quiesce.c */
+    if (fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP) {
+        return false;
+    }
+    fj_worker_t *worker = fj_registry_enter(pool, false);
+    if (worker == NULL) {
+        return false;
+    }
+    (void)fj_add_relaxed(&pool->references, 1);
+    if (fj_os_thread_start(pool->thread_main, worker, pool->config.stack_size) != 0) {
+        (void)fj_sub_acqrel(&pool->references, 1); /* never the last: the caller has one */
+        fj_registry_leave(worker);
+        return false;
+    }
+    return true;
+}
+
+/* Takes back what a worker that does not come was counted as. */
+static void forget_worker(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    while (!fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, -1, -1, false, fj_ctl_top(c)))) {
+    }
+    (void)fj_add_relaxed(&pool->refused, 1);
+    pool->thread_gone(pool);
+}
+
+static bool signal_work(fj_pool_t *pool, bool may_start)
+{
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl); /* the publisher's second half */
+    for (;;) {
+        if (fj_ctl_searching(c)
+            || fj_ctl_active(c) >= fj_load_seqcst(&pool->parallelism)) { /* partner: set_parallelism */
+            return true;
+        }
+        if (fj_ctl_top(c) != 0) {
+            fj_worker_t *worker;
+            uint32_t below = below_top(pool, c, &worker);
+            if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 0, true, below))) {
+                unpark(worker, FJ_PARKER_RELEASED);
+                return true;
+            }
+        } else if (!may_start) {
+            return true;
+        } else if (fj_ctl_total(c) >= pool->config.max_workers) {
+            (void)fj_add_relaxed(&pool->at_limit, 1);
+            return true;
+        } else if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {
+            if (start_worker(pool)) {
+                return true;
+            }
+            forget_worker(pool);
+            /* Who published meanwhile saw a searcher that never was. */
+            if (fj_registry_has_work(pool)) {
+                (void)signal_work(pool, false);
+            }
+            return false;
+        }
+    }
+}
+
+bool fj_idle_signal(fj_pool_t *pool)
+{
+    return signal_work(pool, true);
+}
+
+bool fj_idle_try_search(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    while (!fj_ctl_searching(c)) {
+        if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 0, 0, true, fj_ctl_top(c)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The worker's second half. False: a thread was needed and refused. */
+static bool look_again(fj_pool_t *pool)
+{
+    return !fj_registry_has_work(pool) || fj_idle_signal(pool);
+}
+
+void fj_idle_end_search(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    while (!fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 0, 0, false, fj_ctl_top(c)))) {
+    }
+    (void)look_again(pool);                  /* refused: the caller is there to work */
+}
+
+bool fj_idle_announce(fj_worker_t *worker, bool searching)
+{
+    fj_pool_t *pool = worker->pool;
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl), next;
+    fj_store_relaxed(&worker->parker, FJ_PARKER_IDLE); /* published by the swap */
+    do {
+        fj_store_relaxed(&worker->next_idle, fj_ctl_top(c));
+        next = fj_ctl_next(c, -1, 0, !searching && fj_ctl_searching(c), worker->index + 1);
+    } while (!fj_cas_weak_seqcst(&pool->ctl, &c, next));
+    (void)look_again(pool);                  /* nobody is refused: it is on the stack itself */
+    return fj_ctl_active(next) == 0;
+}
+
+/* Idle for keep_alive: if nothing runs, everybody idle leaves together; else
+ * only who is beyond parallelism. */
+static void trim(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    while (fj_ctl_top(c) != 0) {
+        bool quiet = fj_ctl_active(c) == 0 && fj_load_seqcst(&pool->blocked) == 0;
+        if (!quiet && fj_ctl_total(c) <= fj_load_relaxed(&pool->parallelism)) {
+            return;
+        }
+        fj_worker_t *worker;
+        uint32_t below = below_top(pool, c, &worker);
+        fj_ctl_t next = fj_ctl_next(c, 0, 0, fj_ctl_searching(c), below);
+        if (fj_cas_weak_seqcst(&pool->ctl, &c, next)) {
+            unpark(worker, FJ_PARKER_RETIRED);
+            if (!quiet) {
+                return;                      /* one a time-out */
+            }
+            c = next;
+        }
+    }
+}
+
+bool fj_idle_sleep(fj_worker_t *worker)
+{
+    int64_t keep_alive = worker->pool->config.keep_alive;
+    int64_t deadline = keep_alive == FJ_FOREVER ? FJ_FOREVER : fj_os_deadline(keep_alive);
+    uint32_t why;
+    while ((why = fj_load_acquire(&worker->parker)) == FJ_PARKER_IDLE) { /* pairs with unpark */
+        if (fj_os_wait(&worker->parker, FJ_PARKER_IDLE, deadline) == FJ_WAIT_TIMEOUT) {
+            trim(worker->pool);
+            deadline = fj_os_deadline(keep_alive);
+        }
+    }
+    fj_store_relaxed(&worker->parker, FJ_PARKER_BUSY);
+    return why == FJ_PARKER_RELEASED;
+}
+
+void fj_idle_release_all(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    while (fj_ctl_top(c) != 0) {
+        fj_worker_t *worker;
+        uint32_t below = below_top(pool, c, &worker);
+        fj_ctl_t next = fj_ctl_next(c, 0, 0, fj_ctl_searching(c), below);
+        if (fj_cas_weak_seqcst(&pool->ctl, &c, next)) {
+            unpark(worker, FJ_PARKER_RETIRED);
+            c = next;
+        }
+    }
+}
+
+bool fj_idle_is_excess(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    return fj_ctl_active(c) > fj_load_relaxed(&pool->parallelism);
+}
+
+static void add_active(fj_pool_t *pool, int change)
+{
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    while (!fj_cas_weak_seqcst(&pool->ctl, &c,
+                               fj_ctl_next(c, change, 0, fj_ctl_searching(c), fj_ctl_top(c)))) {
+    }
+}
+
+void fj_idle_block_begin(fj_worker_t *worker)
+{
+    uint32_t depth = fj_load_relaxed(&worker->blocked);
+    fj_store_relaxed(&worker->blocked, depth + 1);
+    if (depth == 0 && !worker->guest) {
+        /* blocked first, active after, and the reverse on the way back: in
+         * between a worker is counted twice, never not at all. */
+        (void)fj_add_seqcst(&worker->pool->blocked, 1);
+        add_active(worker->pool, -1);
+        (void)look_again(worker->pool);      /* refused: counted, and tried again at the next push */
+    }
+}
+
+void fj_idle_block_end(fj_worker_t *worker)
+{
+    uint32_t depth = fj_load_relaxed(&worker->blocked);
+    fj_store_relaxed(&worker->blocked, depth - 1);
+    if (depth == 1 && !worker->guest) {
+        add_active(worker->pool, 1);
+        (void)fj_sub_seqcst(&worker->pool->blocked, 1);
+    }
+}
+
+bool fj_idle_retire(fj_worker_t *worker, bool active)
+{
+    fj_pool_t *pool = worker->pool;
+    fj_ctl_t c = fj_load_relaxed(&pool->ctl);
+    fj_registry_leave(worker);
+    while (!fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, active ? -1 : 0, -1,
+                                                           fj_ctl_searching(c), fj_ctl_top(c)))) {
+    }
+    /* While it was leaving it counted towards max_workers, so whoever
+     * published may not have been allowed a new thread. */
+    return look_again(pool);
+}
+
+bool fj_idle_return(fj_pool_t *pool)
+{
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    while (fj_ctl_total(c) == 0 && fj_registry_has_work(pool)) {
+        if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {
+            return true;
+        }
+    }
+    return false;
+}

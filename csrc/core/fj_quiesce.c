@@ -1,0 +1,165 @@
+/* fj_quiesce.c - quiescence, shutdown, termination. */
+#include "fj_quiesce.h"
+
+#include "fj_deque.h"
+#include "fj_idle.h"
+#include "fj_lane.h"
+#include "fj_registry.h"
+
+bool fj_quiesce_is_quiescent(fj_pool_t *pool)
+{
+    /* Every change of ctl raises its version, and a worker cannot begin or end
+     * anything without changing it. So if ctl is the same before and after,
+     * nobody moved in between, and what was read in between held at once. */
+    fj_ctl_t before = fj_load_seqcst(&pool->ctl);
+    return fj_ctl_active(before) == 0 && fj_load_seqcst(&pool->blocked) == 0
+        && !fj_registry_has_work(pool) && fj_load_seqcst(&pool->ctl) == before;
+}
+
+static fj_status_t sleep_on(fj_word_t *word, uint32_t seen, int64_t deadline)
+{
+    switch (fj_os_wait(word, seen, deadline)) {
+    case FJ_WAIT_TIMEOUT:
+        return FJ_TIMEOUT;
+    case FJ_WAIT_INTERRUPTED:
+        return FJ_INTERRUPTED;
+    default:
+        return FJ_OK;
+    }
+}
+
+fj_status_t fj_quiesce_await(fj_pool_t *pool, int64_t deadline)
+{
+    fj_status_t status = FJ_OK;
+    /* Announce, then look: partner of fj_quiesce_check. */
+    (void)fj_add_seqcst(&pool->quiet_waiters, 1);
+    for (;;) {
+        uint32_t seen = fj_load_seqcst(&pool->quiet);
+        if (fj_quiesce_is_quiescent(pool)
+            || (fj_load_acquire(&pool->phase) & FJ_PHASE_TERMINATED)) {
+            status = FJ_OK;
+            break;
+        }
+        if (status != FJ_OK) {
+            break;
+        }
+        status = sleep_on(&pool->quiet, seen, deadline);
+    }
+    (void)fj_sub_seqcst(&pool->quiet_waiters, 1);
+    return status;
+}
+
+static void enter_phase(fj_pool_t *pool, uint32_t bits)
+{
+    (void)fj_or_seqcst(&pool->phase, bits);
+    fj_os_wake_all(&pool->phase);
+}
+
+/* Partner: start_worker in fj_idle.c, which counts its thread and then looks
+ * at the phase. Either it sees STOP, or its thread is seen here. */
+static void terminate_if_empty(fj_pool_t *pool)
+{
+    if ((fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP)
+        && fj_load_seqcst(&pool->threads) == 0) {
+        enter_phase(pool, FJ_PHASE_TERMINATED);
+    }
+}
+
+static void tell_quiet(fj_pool_t *pool)
+{
+    if (fj_load_seqcst(&pool->quiet_waiters) != 0) { /* partner: fj_quiesce_await */
+        (void)fj_add_seqcst(&pool->quiet, 1);
+        fj_os_wake_all(&pool->quiet);
+    }
+}
+
+void fj_quiesce_check(fj_pool_t *pool)
+{
+    tell_quiet(pool);
+    uint32_t phase = fj_load_seqcst(&pool->phase); /* partner: fj_quiesce_shutdown */
+    if (phase == FJ_PHASE_SHUTDOWN && fj_quiesce_is_quiescent(pool)) {
+        enter_phase(pool, FJ_PHASE_STOP);
+        phase |= FJ_PHASE_STOP;
+    }
+    if (phase & FJ_PHASE_STOP) {
+        fj_idle_release_all(pool);
+        terminate_if_empty(pool);
+    }
+}
+
+void fj_quiesce_shutdown(fj_pool_t *pool)
+{
+    fj_lane_close(&pool->lane);
+    /* The phase, then the counts (in check); an idling worker does it the other
+     * way round. One of the two sees the other. */
+    enter_phase(pool, FJ_PHASE_SHUTDOWN);
+    fj_quiesce_check(pool);
+}
+
+static void cancel_entry(fj_task_t *task)
+{
+    task->ops->cancel(task);
+    task->ops->drop(task);
+}
+
+static void drain_by_poll(fj_deque_t *deque)
+{
+    fj_task_t *task;
+    while ((task = fj_deque_poll(deque)) != NULL) {
+        cancel_entry(task);
+    }
+}
+
+void fj_quiesce_drain_lane(fj_pool_t *pool)
+{
+    fj_task_t *task;
+    while ((task = fj_lane_take(&pool->lane)) != NULL) {
+        cancel_entry(task);
+    }
+}
+
+void fj_quiesce_drain_own(fj_worker_t *worker)
+{
+    drain_by_poll(&worker->deque);
+    drain_by_poll(&worker->inbox);
+    fj_quiesce_drain_lane(worker->pool);
+}
+
+static void drain_all(fj_pool_t *pool)
+{
+    fj_quiesce_drain_lane(pool);
+    for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
+        fj_worker_t *worker = fj_registry_worker(pool, i);
+        drain_by_poll(&worker->deque);
+        drain_by_poll(&worker->inbox);
+    }
+}
+
+void fj_quiesce_stop(fj_pool_t *pool)
+{
+    fj_lane_close(&pool->lane);
+    enter_phase(pool, FJ_PHASE_SHUTDOWN | FJ_PHASE_STOP);
+    /* What a running task forks from now on, its worker cancels as it leaves. */
+    drain_all(pool);
+    fj_quiesce_check(pool);
+}
+
+void fj_quiesce_thread_gone(fj_pool_t *pool)
+{
+    (void)fj_sub_seqcst(&pool->threads, 1);
+    tell_quiet(pool);
+    terminate_if_empty(pool);
+}
+
+fj_status_t fj_quiesce_await_termination(fj_pool_t *pool, int64_t deadline)
+{
+    uint32_t phase;
+    while (!((phase = fj_load_acquire(&pool->phase)) & FJ_PHASE_TERMINATED)) {
+        fj_status_t status = sleep_on(&pool->phase, phase, deadline);
+        if (status != FJ_OK) {
+            /* it may have ended just now */
+            return fj_load_acquire(&pool->phase) & FJ_PHASE_TERMINATED ? FJ_OK : status;
+        }
+    }
+    return FJ_OK;
+}
