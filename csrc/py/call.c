@@ -1,0 +1,291 @@
+/* call.c - the only file that attaches a thread state and runs Python.
+ *
+ * A worker makes its own thread state the first time it has Python to run, with
+ * PyGILState_Ensure, so that PyGILState in foreign code finds the same one, and
+ * keeps it for life. It stays attached from one Python task to the next and
+ * detaches when the core says so: before it searches, parks, sleeps in a join,
+ * or runs a native leaf.
+ */
+#include "fjpy.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+/* Stack that one more nested task must find: its own frames, and C libraries it calls. */
+enum { STACK_RESERVE = 192 * 1024, FRAME_RESERVE = 150 };
+
+static _Thread_local PyThreadState *own_state;   /* while detached */
+static _Thread_local bool owns_state;            /* made here, so it goes with the thread */
+static _Thread_local fjpy_task_t *current;
+static _Thread_local fj_worker_t *me;           /* the worker this thread is, to its end */
+
+fjpy_task_t *fjpy_current_task(void)
+{
+    return current;
+}
+
+/* ---- attaching ---- */
+
+static fjpy_shared_t *shared_of(fj_worker_t *worker)
+{
+    return fj_pool_user(fj_worker_pool(worker));
+}
+
+/* The interpreter is going: a worker that was left behind never attaches
+ * again. It holds no lock, and the process ends without it. */
+static void stay_out_if_abandoned(void)
+{
+    while (me != NULL && fj_load_relaxed(&shared_of(me)->abandoned)) {
+        (void)pause();
+    }
+}
+
+static void worker_name(fj_worker_t *worker, char *name, size_t size)
+{
+    fjpy_shared_t *shared = shared_of(worker);
+    (void)snprintf(name, size, "%s%u", shared->prefix,
+                   fj_worker_number(worker) - 1 + shared->first);
+}
+
+static void report(PyObject *result, PyObject *about)
+{
+    if (result == NULL) {
+        PyErr_WriteUnraisable(about);
+    }
+    Py_XDECREF(result);
+}
+
+static void introduce(fj_worker_t *worker)
+{
+    char name[128];
+    worker_name(worker, name, sizeof name);
+    owns_state = true;
+    PyObject *text = PyUnicode_FromString(name);
+    report(text != NULL ? fjpy_hook("worker_started", text) : NULL, text);
+    Py_XDECREF(text);
+}
+
+void fjpy_attach(void)
+{
+    if (PyGILState_Check()) {
+        return;
+    }
+    stay_out_if_abandoned();
+    if (own_state != NULL) {
+        PyEval_RestoreThread(own_state);
+        return;
+    }
+    (void)PyGILState_Ensure();
+    if (me != NULL) {
+        introduce(me);
+    }
+}
+
+void fjpy_detach(fj_worker_t *worker)
+{
+    (void)worker;
+    if (PyGILState_Check()) {
+        own_state = PyEval_SaveThread();
+    }
+}
+
+/* ---- hooks of the core ---- */
+
+bool fjpy_worker_start(fj_worker_t *worker)
+{
+    fjpy_shared_t *shared = shared_of(worker);
+    char name[128];
+    me = worker;
+    worker_name(worker, name, sizeof name);
+    fj_os_name_thread(name);
+    if (shared->initializer == NULL) {
+        return true;                         /* attaches when there is Python to run */
+    }
+    fj_slow_start(worker);
+    fjpy_attach();
+    PyObject *result = PyObject_CallObject(shared->initializer, shared->initargs);
+    bool ok = result != NULL;
+    Py_XDECREF(result);
+    if (!ok) {
+        PyObject *exception = fjpy_take_exception();
+        shared->broken = true;
+        report(fjpy_hook("initializer_failed", exception), NULL);
+        Py_XDECREF(exception);
+    }
+    fjpy_detach(worker);
+    return ok;                               /* false: the pool stops, see task_cancel */
+}
+
+void fjpy_worker_stop(fj_worker_t *worker)
+{
+    fjpy_shared_t *shared = shared_of(worker);
+    if (fj_load_relaxed(&shared->abandoned)) {
+        return;
+    }
+    if (shared->finalizer != NULL && !shared->broken) {
+        fjpy_attach();
+        report(PyObject_CallNoArgs(shared->finalizer), shared->finalizer);
+    }
+    if (!owns_state) {
+        return;
+    }
+    fjpy_attach();
+    report(fjpy_hook("worker_stopped", Py_None), NULL);
+    PyGILState_Release(PyGILState_UNLOCKED); /* the Ensure in fjpy_attach: the state goes */
+    own_state = NULL;
+    owns_state = false;
+}
+
+void fjpy_forget_worker(void)
+{
+    me = NULL;
+    owns_state = false;
+}
+
+/* Python frames that may still be stacked on this thread. */
+static int frames_left(void)
+{
+    PyThreadState *state = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    int left = state->py_recursion_remaining;
+    return left < state->c_recursion_remaining ? left : state->c_recursion_remaining;
+#elif PY_VERSION_HEX >= 0x030B0000
+    return state->recursion_remaining;
+#else
+    return Py_GetRecursionLimit() - state->recursion_depth;
+#endif
+}
+
+bool fjpy_may_nest(fj_worker_t *worker)
+{
+    (void)worker;
+    return fj_os_stack_left() > STACK_RESERVE
+        && (!PyGILState_Check() || frames_left() > FRAME_RESERVE);
+}
+
+/* ---- calling ---- */
+
+PyObject *fjpy_hook(const char *name, PyObject *argument)
+{
+    PyObject *function = PyDict_GetItemString(fjpy.hooks, name);
+    if (function == NULL) {
+        PyErr_Format(PyExc_SystemError, "fjpool: hook %s is missing", name);
+        return NULL;
+    }
+    return PyObject_CallOneArg(function, argument);
+}
+
+PyObject *fjpy_take_exception(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) {
+        (void)PyException_SetTraceback(value, traceback);
+        Py_DECREF(traceback);
+    }
+    Py_DECREF(type);
+    return value;
+#endif
+}
+
+static PyObject *call_body(fjpy_task_t *self)
+{
+    PyObject *result;
+    switch ((fjpy_body_t)self->body) {
+    case FJPY_CALL: {
+        /* The callable and its arguments die with their use. */
+        PyObject *function = self->function, *args = self->args, *kwargs = self->kwargs;
+        self->function = self->args = self->kwargs = NULL;
+        result = PyObject_Call(function, args, kwargs);
+        Py_DECREF(function);
+        Py_DECREF(args);
+        Py_XDECREF(kwargs);
+        return result;
+    }
+    case FJPY_COMPUTE:
+        return PyObject_CallMethodNoArgs((PyObject *)self, fjpy.s_compute);
+    case FJPY_ACTION:
+        result = PyObject_CallMethodNoArgs((PyObject *)self, fjpy.s_compute);
+        if (result != NULL) {
+            Py_SETREF(result, Py_NewRef(Py_None));
+        }
+        return result;
+    case FJPY_NO_BODY:
+        break;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "this future has nothing to run");
+    return NULL;
+}
+
+static PyObject *call_in_context(fjpy_task_t *self)
+{
+    PyObject *context = self->context;
+    self->context = NULL;
+    if (context == NULL) {
+        return call_body(self);
+    }
+    PyObject *result = NULL;
+    if (PyContext_Enter(context) == 0) {
+        result = call_body(self);
+        /* Leaving cannot fail: it is the current one. An exception stays set. */
+        PyObject *exception = result == NULL ? fjpy_take_exception() : NULL;
+        (void)PyContext_Exit(context);
+        if (exception != NULL) {
+            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+            Py_DECREF(exception);
+        }
+    }
+    Py_DECREF(context);
+    return result;
+}
+
+static void task_run(fj_task_t *task, fj_worker_t *worker)
+{
+    (void)worker;
+    fjpy_task_t *self = fjpy_task_of(task);
+    fjpy_attach();
+    if (fj_task_is_done(task)) {
+        return;                              /* completed by hand since it was claimed */
+    }
+    Py_INCREF(self);
+    fjpy_task_t *outer = current;
+    current = self;
+    PyObject *result = call_in_context(self);
+    current = outer;
+    if (result != NULL) {
+        (void)fjpy_task_finish(self, FJ_NORMAL, result);
+    } else {
+        (void)fjpy_task_finish(self, FJ_FAILED, fjpy_take_exception());
+    }
+    Py_DECREF(self);
+}
+
+static void task_drop(fj_task_t *task)
+{
+    fjpy_attach();
+    Py_DECREF(fjpy_task_of(task));
+}
+
+static void task_cancel(fj_task_t *task)
+{
+    bool attached = PyGILState_Check();
+    fjpy_attach();
+    fjpy_task_t *self = fjpy_task_of(task);
+    fj_pool_t *pool = fj_task_pool(task);
+    if (fjpy_shared_is_broken(pool) && fj_task_try_claim(task)) {
+        PyObject *exception = PyObject_CallFunction(
+            fjpy.broken_error, "s", "A thread initializer failed, the thread pool is not usable anymore");
+        (void)fjpy_task_finish(self, FJ_FAILED, exception);
+    } else {
+        (void)fjpy_task_finish(self, FJ_CANCELLED, NULL);
+    }
+    if (!attached) {
+        fjpy_detach(NULL);
+    }
+}
+
+const fj_task_ops_t fjpy_task_ops = {task_run, task_drop, task_cancel, false};

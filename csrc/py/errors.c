@@ -1,0 +1,34 @@
+/* errors.c - core status to Python exception, in one table. */
+#include "fjpy.h"
+
+PyObject *fjpy_raise(fj_status_t status)
+{
+    switch (status) {
+    case FJ_TIMEOUT:
+        PyErr_SetNone(fjpy.timeout_error);
+        break;
+    case FJ_REJECTED:
+        PyErr_SetString(fjpy.rejected_error,
+                        fjpy_exiting ? "cannot schedule new futures after interpreter shutdown"
+                                     : "cannot schedule new futures after shutdown");
+        break;
+    case FJ_QUEUE_FULL:
+        PyErr_SetString(fjpy.rejected_error, "queue capacity exceeded");
+        break;
+    case FJ_NO_MEMORY:
+        PyErr_NoMemory();
+        break;
+    case FJ_NO_THREAD:
+        PyErr_SetString(PyExc_RuntimeError, "can't start new thread");
+        break;
+    case FJ_STARVED:
+        PyErr_SetString(fjpy.rejected_error,
+                        "Thread limit exceeded replacing blocked worker");
+        break;
+    case FJ_OK:
+    case FJ_INTERRUPTED:
+        PyErr_SetString(PyExc_SystemError, "fjpool: no error to raise");
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,130 @@
+/* fjpy.h - what the files of the binding share.
+ *
+ * Rules of this folder. Every function here needs an attached thread (it holds
+ * the GIL) unless it says "any thread". Only call.c attaches. A core function
+ * that may block is called detached. No core lock is ever held while
+ * attaching: the core calls back without locks.
+ */
+#ifndef FJPY_H
+#define FJPY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "fj.h"
+
+/* What runs when a task runs. */
+typedef enum fjpy_body {
+    FJPY_NO_BODY,          /* a future completed by hand */
+    FJPY_CALL,             /* function(*args, **kwargs) */
+    FJPY_COMPUTE,          /* self.compute(), its value is the result */
+    FJPY_ACTION            /* self.compute(), the result is None */
+} fjpy_body_t;
+
+typedef struct fjpy_task {
+    PyObject_HEAD
+    fj_task_t task;
+    uint8_t body;          /* fjpy_body_t */
+    bool own;              /* forked outside: who joins it may run it */
+    bool notified;         /* cancelled, and waiters have been told */
+    uint32_t epoch;        /* in which process it was queued, see fjpy_epoch */
+    PyObject *function, *args, *kwargs; /* given back when the body has run */
+    PyObject *context;     /* the submitter's context variables */
+    PyObject *value;       /* the result */
+    PyObject *exception, *traceback;    /* the failure, and where it was raised */
+    PyObject *condition, *waiters;      /* made when somebody looks: FJ_TASK_EXTRA */
+    PyObject *callbacks;   /* list */
+    PyObject *weakrefs;
+} fjpy_task_t;
+
+/* What a pool needs of Python. Lives as long as the core's pool. */
+typedef struct fjpy_shared fjpy_shared_t;
+struct fjpy_shared {
+    fj_pool_t *pool;
+    PyObject *owner;       /* borrowed: the Pool object, NULL once it is gone */
+    PyObject *initializer, *initargs, *finalizer;
+    char prefix[96];       /* worker names are prefix and number */
+    uint32_t first;        /* number of the first worker, 0 or 1 */
+    bool common;           /* the common pool: never shut down by users */
+    bool join_at_exit;
+    _Atomic(bool) abandoned; /* workers must not attach any more */
+    bool broken;           /* the initializer failed */
+    uint32_t epoch;
+    bool visited;          /* by at_exit; under the list's lock */
+    fjpy_shared_t *next, **link; /* the list of all pools, under its lock */
+};
+
+typedef struct fjpy_pool {
+    PyObject_HEAD
+    fjpy_shared_t *shared; /* NULL before __init__ */
+} fjpy_pool_t;
+
+/* One interpreter only (module.c refuses others), so the state is one struct. */
+typedef struct fjpy_state {
+    PyTypeObject *task_type, *pool_type;
+    PyObject *hooks;               /* dict of Python functions, see fjpool/_hooks.py */
+    PyTypeObject *future_type;     /* fjpool.Future */
+    PyObject *cancelled_error, *timeout_error, *invalid_state_error, *rejected_error,
+        *broken_error;
+    PyObject *s_compute, *s_enter, *s_exit, *s_notify_all, *s_add_result, *s_add_exception,
+        *s_add_cancelled, *s_kind;
+} fjpy_state_t;
+
+extern fjpy_state_t fjpy;
+
+/* Raised by one in every forked child: what was queued before has no workers. */
+extern uint32_t fjpy_epoch;
+
+/* ---- call.c ---- */
+extern const fj_task_ops_t fjpy_task_ops;
+void fjpy_attach(void);                        /* any thread */
+void fjpy_detach(fj_worker_t *worker);         /* any thread */
+bool fjpy_worker_start(fj_worker_t *worker);   /* hooks of the core */
+void fjpy_worker_stop(fj_worker_t *worker);
+bool fjpy_may_nest(fj_worker_t *worker);
+void fjpy_forget_worker(void);                 /* in a forked child */
+fjpy_task_t *fjpy_current_task(void);
+/* The raised exception, with its traceback set; clears it. */
+PyObject *fjpy_take_exception(void);
+/* hooks[name](*args): a new reference, or NULL and an exception. */
+PyObject *fjpy_hook(const char *name, PyObject *argument);
+
+/* ---- task.c ---- */
+int fjpy_task_add(PyObject *module);
+fjpy_task_t *fjpy_task_of(fj_task_t *task);
+/* Completes with NORMAL (value), FAILED (exception) or CANCELLED (NULL: only if
+ * it has not started); steals value. False: it was too late for that. */
+bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value);
+PyObject *fjpy_task_outcome(fjpy_task_t *self); /* of a done task */
+/* Waits; -1 and an exception on time-out, a signal's handler raising, fork. */
+int fjpy_task_wait(fjpy_task_t *self, int64_t deadline);
+/* A future that will run function(*args, **kwargs). */
+fjpy_task_t *fjpy_future_new(PyObject *function, PyObject *args, PyObject *kwargs);
+/* Queues it: NEW -> QUEUED. fjpy_fork: onto the calling worker's deque. */
+int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared);
+int fjpy_task_fork(fjpy_task_t *self);
+/* None: for ever. Seconds to a deadline; -1 and an exception. */
+int fjpy_deadline(PyObject *timeout, int64_t *deadline);
+
+/* ---- pool.c ---- */
+extern bool fjpy_exiting;      /* the interpreter is on its way out */
+/* The pool behind a Pool object; NULL and an exception if it cannot be used. */
+fjpy_shared_t *fjpy_pool_shared(PyObject *pool);
+int fjpy_pool_add(PyObject *module);
+/* The pool of `with use(...)`, else the common one; outside of workers. A new
+ * reference to a Pool. */
+fjpy_pool_t *fjpy_ambient_pool(void);
+bool fjpy_shared_is_broken(fj_pool_t *pool);
+PyObject *fjpy_at_exit(PyObject *module, PyObject *seconds);
+PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
+
+/* ---- leaf.c ---- */
+PyObject *fjpy_pool_range(PyObject *pool, PyObject *args);
+PyObject *fjpy_capsule_info(PyObject *module, PyObject *capsule);
+PyObject *fjpy_in_library(PyObject *module, PyObject *address);
+
+/* ---- errors.c ---- */
+/* Raises what a core status means; always returns NULL. */
+PyObject *fjpy_raise(fj_status_t status);
+
+#endif /* FJPY_H */

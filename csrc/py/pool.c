@@ -1,0 +1,480 @@
+/* pool.c - _core.Pool: the Python handle of a core pool, and the list of all
+ * pools, which exit and fork need. */
+#include "fjpy.h"
+
+#include <string.h>
+
+static fj_mutex_t list_lock;      /* after fork: made new in the child */
+static fjpy_shared_t *list;
+
+uint32_t fjpy_epoch;
+bool fjpy_exiting;
+
+/* ---- the shared part ---- */
+
+static void link_shared(fjpy_shared_t *shared)
+{
+    fj_mutex_lock(&list_lock);
+    shared->next = list;
+    shared->link = &list;
+    if (list != NULL) {
+        list->link = &shared->next;
+    }
+    list = shared;
+    fj_mutex_unlock(&list_lock);
+}
+
+static void unlink_shared(fjpy_shared_t *shared)
+{
+    fj_mutex_lock(&list_lock);
+    *shared->link = shared->next;
+    if (shared->next != NULL) {
+        shared->next->link = shared->link;
+    }
+    fj_mutex_unlock(&list_lock);
+}
+
+/* The core's pool goes, in whatever thread had the last reference. */
+static void destroyed(void *user)
+{
+    fjpy_shared_t *shared = user;
+    unlink_shared(shared);
+    bool python = shared->initializer != NULL || shared->finalizer != NULL;
+    if (python && !fj_load_relaxed(&shared->abandoned) && !fjpy_exiting) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_XDECREF(shared->initializer);
+        Py_XDECREF(shared->initargs);
+        Py_XDECREF(shared->finalizer);
+        PyGILState_Release(state);
+    }
+    free(shared);
+}
+
+bool fjpy_shared_is_broken(fj_pool_t *pool)
+{
+    return ((fjpy_shared_t *)fj_pool_user(pool))->broken;
+}
+
+/* ---- the type ---- */
+
+static fjpy_pool_t *as_pool(PyObject *object)
+{
+    return (fjpy_pool_t *)object;
+}
+
+fjpy_shared_t *fjpy_pool_shared(PyObject *object)
+{
+    fjpy_shared_t *shared = as_pool(object)->shared;
+    if (shared == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the pool was not initialized: call super().__init__()");
+        return NULL;
+    }
+    if (shared->epoch != fjpy_epoch) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this pool was created before os.fork(); its workers live in the parent "
+                        "process: create a new pool here, or use fjpool.common_pool()");
+        return NULL;
+    }
+    return shared;
+}
+
+/* For outside work. */
+static fjpy_shared_t *usable(PyObject *object)
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    if (shared != NULL && shared->broken) {
+        PyErr_SetString(fjpy.broken_error,
+                        "A thread initializer failed, the thread pool is not usable anymore");
+        return NULL;
+    }
+    return shared;
+}
+
+static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"parallelism", "max_workers", "fifo", "keep_alive", "stack_size",
+                            "queue_capacity", "prefix", "first", "initializer", "initargs",
+                            "finalizer", "join_at_exit", "common", NULL};
+    unsigned int parallelism, max_workers, first;
+    int fifo, join_at_exit, common;
+    double keep_alive;
+    Py_ssize_t stack_size, queue_capacity;
+    const char *prefix;
+    PyObject *initializer, *initargs, *finalizer;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIpdnnsIOO!Opp", names, &parallelism,
+                                     &max_workers, &fifo, &keep_alive, &stack_size,
+                                     &queue_capacity, &prefix, &first, &initializer,
+                                     &PyTuple_Type, &initargs, &finalizer, &join_at_exit,
+                                     &common)) {
+        return -1;
+    }
+    if (as_pool(object)->shared != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the pool is initialized already");
+        return -1;
+    }
+    fjpy_shared_t *shared = calloc(1, sizeof *shared);
+    if (shared == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    fj_config_t config = fj_config_default(parallelism);
+    config.max_workers = max_workers;
+    config.fifo = fifo;
+    config.keep_alive = keep_alive < 9e9 ? (int64_t)(keep_alive * 1e9) : FJ_FOREVER;
+    config.stack_size = (size_t)stack_size;
+    config.queue_capacity = (size_t)queue_capacity;
+    config.user = shared;
+    config.hooks = (fj_hooks_t){fjpy_worker_start, fjpy_detach, fjpy_may_nest, fjpy_worker_stop,
+                                destroyed};
+    shared->pool = fj_pool_create(&config);
+    if (shared->pool == NULL) {
+        free(shared);
+        PyErr_NoMemory();
+        return -1;
+    }
+    shared->owner = object;
+    shared->initializer = initializer != Py_None ? Py_NewRef(initializer) : NULL;
+    shared->initargs = shared->initializer != NULL ? Py_NewRef(initargs) : NULL;
+    shared->finalizer = finalizer != Py_None ? Py_NewRef(finalizer) : NULL;
+    (void)snprintf(shared->prefix, sizeof shared->prefix, "%s", prefix);
+    shared->first = first;
+    shared->join_at_exit = join_at_exit;
+    shared->common = common;
+    shared->epoch = fjpy_epoch;
+    link_shared(shared);
+    as_pool(object)->shared = shared;
+    return 0;
+}
+
+static int tp_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    fjpy_shared_t *shared = as_pool(object)->shared;
+    Py_VISIT(Py_TYPE(object));
+    if (shared != NULL) {
+        Py_VISIT(shared->initializer);
+        Py_VISIT(shared->initargs);
+        Py_VISIT(shared->finalizer);
+    }
+    return 0;
+}
+
+/* Dropped without shutdown: what is queued still runs, then the threads go. */
+static void tp_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    fjpy_shared_t *shared = as_pool(object)->shared;
+    PyObject_GC_UnTrack(object);
+    if (shared != NULL && shared->epoch == fjpy_epoch) { /* else: the parent's, let it lie */
+        shared->owner = NULL;
+        fj_pool_t *pool = shared->pool;
+        fj_pool_shutdown(pool);
+        fj_pool_release(pool);
+    }
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* ---- handing in ---- */
+
+static PyObject *pool_submit(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    fjpy_shared_t *shared = usable(object);
+    if (shared == NULL) {
+        return NULL;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n == 0 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
+        PyErr_Format(PyExc_TypeError, "submit expects a callable and its arguments, not %.100s",
+                     n == 0 ? "nothing" : Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
+        return NULL;
+    }
+    PyObject *rest = PyTuple_GetSlice(args, 1, n);
+    if (rest == NULL) {
+        return NULL;
+    }
+    fjpy_task_t *future = fjpy_future_new(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+    Py_DECREF(rest);
+    if (future != NULL && fjpy_task_submit(future, shared) < 0) {
+        Py_CLEAR(future);
+    }
+    return (PyObject *)future;
+}
+
+static PyObject *pool_submit_task(PyObject *object, PyObject *task)
+{
+    fjpy_shared_t *shared = usable(object);
+    if (shared == NULL) {
+        return NULL;
+    }
+    if (!PyObject_TypeCheck(task, fjpy.task_type)) {
+        PyErr_Format(PyExc_TypeError, "expected a task, not %.100s", Py_TYPE(task)->tp_name);
+        return NULL;
+    }
+    return fjpy_task_submit((fjpy_task_t *)task, shared) < 0 ? NULL : Py_NewRef(task);
+}
+
+static PyObject *pool_is_mine(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    return shared == NULL ? NULL : PyBool_FromLong(fj_worker_pool(fj_current) == shared->pool);
+}
+
+/* ---- the end ---- */
+
+static PyObject *pool_shutdown(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    if (shared == NULL) {
+        return NULL;
+    }
+    fj_pool_shutdown(shared->pool);
+    Py_RETURN_NONE;
+}
+
+static PyObject *pool_stop(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    if (shared == NULL) {
+        return NULL;
+    }
+    fj_pool_stop(shared->pool);              /* cancelling runs callbacks: attached */
+    Py_RETURN_NONE;
+}
+
+/* 1 done, 0 time-out, -1 a signal's handler raised. */
+static int await(fj_pool_t *pool, int64_t deadline,
+                 fj_status_t (*wait)(fj_pool_t *, int64_t))
+{
+    fj_status_t status;
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        status = wait(pool, deadline);
+        Py_END_ALLOW_THREADS
+        if (status == FJ_INTERRUPTED && PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+    } while (status == FJ_INTERRUPTED);
+    return status == FJ_OK;
+}
+
+static PyObject *await_method(PyObject *object, PyObject *timeout,
+                              fj_status_t (*wait)(fj_pool_t *, int64_t))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    int64_t deadline;
+    if (shared == NULL || fjpy_deadline(timeout, &deadline) < 0) {
+        return NULL;
+    }
+    if (fj_worker_pool(fj_current) == shared->pool) {
+        PyErr_SetString(PyExc_RuntimeError, "a task cannot wait for the end of its own pool");
+        return NULL;
+    }
+    fj_block_begin(fj_current);              /* another pool's worker may wait */
+    int result = await(shared->pool, deadline, wait);
+    fj_block_end(fj_current);
+    return result < 0 ? NULL : PyBool_FromLong(result);
+}
+
+static PyObject *pool_await_termination(PyObject *object, PyObject *timeout)
+{
+    return await_method(object, timeout, fj_pool_await_termination);
+}
+
+static PyObject *pool_await_quiescence(PyObject *object, PyObject *timeout)
+{
+    return await_method(object, timeout, fj_pool_await_quiescence);
+}
+
+static PyObject *pool_is_quiescent(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    return shared == NULL ? NULL : PyBool_FromLong(fj_pool_is_quiescent(shared->pool));
+}
+
+static PyObject *pool_phase(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    return shared == NULL ? NULL : PyLong_FromUnsignedLong(fj_pool_phase(shared->pool));
+}
+
+/* ---- numbers ---- */
+
+enum number {
+    PARALLELISM, POOL_SIZE, ACTIVE, RUNNING, QUEUED_TASKS, QUEUED_SUBMISSIONS, STEALS, HELPS,
+    COMPLETED, LEAVES, BLOCKED, REFUSED, AT_LIMIT
+};
+
+static PyObject *get_number(PyObject *object, void *closure)
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    if (shared == NULL) {
+        return NULL;
+    }
+    fj_stats_t stats = fj_pool_stats(shared->pool);
+    const uint64_t numbers[] = {
+        [PARALLELISM] = stats.parallelism, [POOL_SIZE] = stats.pool_size,
+        [ACTIVE] = stats.active, [RUNNING] = stats.running,
+        [QUEUED_TASKS] = stats.queued_tasks, [QUEUED_SUBMISSIONS] = stats.queued_submissions,
+        [STEALS] = stats.steals, [HELPS] = stats.helps, [COMPLETED] = stats.completed,
+        [LEAVES] = stats.leaves, [BLOCKED] = stats.blocked, [REFUSED] = stats.refused,
+        [AT_LIMIT] = stats.at_limit,
+    };
+    return PyLong_FromUnsignedLongLong(numbers[(uintptr_t)closure]);
+}
+
+static PyObject *pool_worker_rows(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    PyObject *rows = shared != NULL ? PyList_New(0) : NULL;
+    fj_worker_stats_t stats;
+    for (uint32_t i = 0; rows != NULL && fj_pool_worker_stats(shared->pool, i, &stats); i++) {
+        PyObject *name = stats.guest ? PyUnicode_FromString("caller")
+                                     : PyUnicode_FromFormat("%s%u", shared->prefix,
+                                                            stats.number - 1 + shared->first);
+        PyObject *row = name != NULL ? Py_BuildValue("NKKK", name, stats.leaves, stats.completed,
+                                                     stats.steals)
+                                     : NULL;
+        if (row == NULL || PyList_Append(rows, row) < 0) {
+            Py_CLEAR(rows);
+        }
+        Py_XDECREF(row);
+    }
+    return rows;
+}
+
+static PyObject *pool_set_parallelism(PyObject *object, PyObject *argument)
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    unsigned long n = shared != NULL ? PyLong_AsUnsignedLong(argument) : 0;
+    if (shared == NULL || (n == (unsigned long)-1 && PyErr_Occurred())) {
+        return NULL;
+    }
+    return PyLong_FromUnsignedLong(fj_pool_set_parallelism(shared->pool, (uint32_t)n));
+}
+
+static PyMethodDef pool_methods[] = {
+    {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"_submit_task", pool_submit_task, METH_O, NULL},
+    {"_is_mine", pool_is_mine, METH_NOARGS, NULL},
+    {"_shutdown", pool_shutdown, METH_NOARGS, NULL},
+    {"_stop", pool_stop, METH_NOARGS, NULL},
+    {"_await_termination", pool_await_termination, METH_O, NULL},
+    {"_await_quiescence", pool_await_quiescence, METH_O, NULL},
+    {"_is_quiescent", pool_is_quiescent, METH_NOARGS, NULL},
+    {"_phase", pool_phase, METH_NOARGS, NULL},
+    {"_worker_rows", pool_worker_rows, METH_NOARGS, NULL},
+    {"_set_parallelism", pool_set_parallelism, METH_O, NULL},
+    {"_range", fjpy_pool_range, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+#define NUMBER(name, which) {name, get_number, NULL, NULL, (void *)(uintptr_t)(which)}
+
+static PyGetSetDef pool_getset[] = {
+    NUMBER("parallelism", PARALLELISM),
+    NUMBER("pool_size", POOL_SIZE),
+    NUMBER("active_count", ACTIVE),
+    NUMBER("running_count", RUNNING),
+    NUMBER("queued_task_count", QUEUED_TASKS),
+    NUMBER("queued_submission_count", QUEUED_SUBMISSIONS),
+    NUMBER("steal_count", STEALS),
+    NUMBER("_helps", HELPS),
+    NUMBER("_completed", COMPLETED),
+    NUMBER("_leaves", LEAVES),
+    NUMBER("_blocked", BLOCKED),
+    NUMBER("_refused", REFUSED),
+    NUMBER("_at_limit", AT_LIMIT),
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot pool_slots[] = {
+    {Py_tp_init, tp_init},
+    {Py_tp_traverse, tp_traverse},
+    {Py_tp_dealloc, tp_dealloc},
+    {Py_tp_methods, pool_methods},
+    {Py_tp_getset, pool_getset},
+    {0, NULL},
+};
+
+static PyType_Spec pool_spec = {
+    .name = "fjpool._core.Pool",
+    .basicsize = sizeof(fjpy_pool_t),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = pool_slots,
+};
+
+int fjpy_pool_add(PyObject *module)
+{
+    fjpy.pool_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &pool_spec, NULL);
+    return fjpy.pool_type != NULL ? PyModule_AddType(module, fjpy.pool_type) : -1;
+}
+
+fjpy_pool_t *fjpy_ambient_pool(void)
+{
+    PyObject *pool = fjpy_hook("ambient_pool", Py_None);
+    if (pool != NULL && !PyObject_TypeCheck(pool, fjpy.pool_type)) {
+        PyErr_Format(PyExc_TypeError, "expected a ForkJoinPool, not %.100s",
+                     Py_TYPE(pool)->tp_name);
+        Py_CLEAR(pool);
+    }
+    if (pool != NULL && usable(pool) == NULL) {
+        Py_CLEAR(pool);
+    }
+    return (fjpy_pool_t *)pool;
+}
+
+/* ---- exit and fork ---- */
+
+static fjpy_shared_t *next_unvisited(void)
+{
+    fjpy_shared_t *found = NULL;
+    fj_mutex_lock(&list_lock);
+    for (fjpy_shared_t *shared = list; shared != NULL && found == NULL; shared = shared->next) {
+        if (!shared->visited && shared->epoch == fjpy_epoch && fj_pool_try_retain(shared->pool)) {
+            shared->visited = true;
+            found = shared;
+        }
+    }
+    fj_mutex_unlock(&list_lock);
+    return found;
+}
+
+/* Private pools finish their work. Others abandon it: they get `seconds` for
+ * what runs at this moment, then their workers are left behind for good. */
+PyObject *fjpy_at_exit(PyObject *Py_UNUSED(module), PyObject *seconds)
+{
+    int64_t deadline;
+    fjpy_shared_t *shared;
+    int result = 1;
+    fjpy_exiting = true;
+    while (result >= 0 && (shared = next_unvisited()) != NULL) {
+        fj_pool_t *pool = shared->pool;
+        if (shared->join_at_exit) {
+            fj_pool_shutdown(pool);
+            result = await(pool, FJ_FOREVER, fj_pool_await_termination);
+        } else if (fjpy_deadline(seconds, &deadline) < 0) {
+            result = -1;
+        } else {
+            fj_pool_stop(pool);
+            result = await(pool, deadline, fj_pool_await_termination);
+            fj_store_relaxed(&shared->abandoned, true);
+        }
+        if (result != 0) {                   /* else: its memory stays as well */
+            fj_pool_release(pool);
+        }
+    }
+    if (result < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *fjpy_after_fork_child(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    list_lock = (fj_mutex_t){0};
+    list = NULL;                             /* the parent's pools are nobody's here */
+    fjpy_epoch++;
+    fj_after_fork_child();
+    fjpy_forget_worker();
+    Py_RETURN_NONE;
+}

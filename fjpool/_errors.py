@@ -1,0 +1,38 @@
+"""The exceptions of fjpool; the rest are those of concurrent.futures."""
+
+import builtins
+import concurrent.futures as _futures
+from concurrent.futures.thread import BrokenThreadPool
+
+__all__ = ["BrokenThreadPool", "LeafError", "RejectedExecutionError", "TimeoutError"]
+
+
+class RejectedExecutionError(RuntimeError):
+    """A pool refuses a task: it was shut down, or a limit was reached."""
+
+
+class LeafError(RuntimeError):
+    """A native leaf returned a code other than 0.
+
+    Attributes
+    ----------
+    code : int
+        What the leaf returned.
+    lo, hi : int
+        The positions it was called for, [lo, hi).
+    """
+
+    def __init__(self, code: int, lo: int, hi: int) -> None:
+        super().__init__(code, lo, hi)
+        self.code, self.lo, self.hi = code, lo, hi
+
+    def __str__(self) -> str:
+        return f"native leaf returned {self.code} for positions [{self.lo}, {self.hi})"
+
+
+if _futures.TimeoutError is builtins.TimeoutError:
+    TimeoutError = builtins.TimeoutError
+else:  # CPython 3.10, where they are two
+
+    class TimeoutError(_futures.TimeoutError, builtins.TimeoutError):  # type: ignore[no-redef]
+        """The time given was not enough: concurrent.futures' and the builtin error in one."""

@@ -1,0 +1,91 @@
+"""What the C core calls back. Imported once, by _pool."""
+
+import concurrent.futures as _futures
+import os
+import sys
+import threading
+from concurrent.futures import _base
+
+from . import _core, _errors
+from ._task import Future
+
+
+def _worker_started(name: str) -> None:
+    """A worker's first step in Python: threading knows it, as a daemon."""
+    threading.current_thread().name = name
+    for current, install in (
+        (threading._profile_hook, sys.setprofile),
+        (threading._trace_hook, sys.settrace),
+    ):
+        if current is not None:
+            install(current)
+
+
+def _worker_stopped(_: None) -> None:
+    # Before 3.13 nobody else takes a foreign thread off this list.
+    threading._active.pop(threading.get_ident(), None)
+
+
+def _callback_failed(pair: "tuple[Future, BaseException]") -> None:
+    future, exception = pair
+    if not isinstance(exception, Exception):
+        raise exception
+    _base.LOGGER.error("exception calling callback for %r", future, exc_info=exception)
+
+
+def _initializer_failed(exception: BaseException) -> None:
+    _base.LOGGER.critical("Exception in initializer:", exc_info=exception)
+
+
+def _leaf_error(where: "tuple[int, int, int]") -> BaseException:
+    return _errors.LeafError(*where)
+
+
+def install(ambient_pool) -> None:
+    """Hands everything over; `ambient_pool` is called outside of workers to find a pool."""
+    _core.set_hooks(
+        {
+            "Future": Future,
+            "CancelledError": _futures.CancelledError,
+            "TimeoutError": _errors.TimeoutError,
+            "InvalidStateError": _futures.InvalidStateError,
+            "RejectedExecutionError": _errors.RejectedExecutionError,
+            "BrokenExecutor": _errors.BrokenThreadPool,
+            "new_condition": lambda _: threading.Condition(),
+            "worker_started": _worker_started,
+            "worker_stopped": _worker_stopped,
+            "callback_failed": _callback_failed,
+            "initializer_failed": _initializer_failed,
+            "leaf_error": _leaf_error,
+            "ambient_pool": lambda _: ambient_pool(),
+        }
+    )
+
+
+ABANDON_SECONDS = 1.0
+"""What the common pool's running tasks get at exit before they are left behind."""
+
+
+def _at_exit() -> None:
+    _core.at_exit(ABANDON_SECONDS)
+
+
+def register_exit() -> None:
+    """Pools end before the interpreter does: joined, or left behind for good."""
+    try:
+        threading._register_atexit(_at_exit)
+    except RuntimeError:  # imported while the interpreter is shutting down
+        import atexit
+
+        atexit.register(_at_exit)
+
+
+def register_fork(reset) -> None:
+    """In a forked child every inherited pool is dead; `reset` forgets the common pool."""
+    if hasattr(os, "register_at_fork"):
+
+        def after_in_child() -> None:
+            _core.after_fork_child()
+            reset()
+
+        os.register_at_fork(after_in_child=after_in_child)

@@ -1,0 +1,345 @@
+"""map, reduce, parallel_for: what a pool's methods and the module's functions share."""
+
+import functools
+import operator
+from time import monotonic
+
+from . import _core
+
+__all__ = [
+    "invoke",
+    "invoke_all",
+    "map",
+    "parallel_for",
+    "parallel_reduce",
+    "reduce",
+    "starmap",
+    "submit",
+]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+MISSING = _Missing()
+
+INT64 = 2**63
+
+# Numbers shared with csrc/py/leaf.c.
+PYTHON_LEAF = 0
+CALL, NOTHING = 0, 5
+OPERATIONS = {operator.add: 1, operator.mul: 2, min: 3, max: 4}
+
+# Leaves a worker gets when no chunksize is given: enough to even out a skew, few enough that a
+# Python leaf's cost does not show.
+LEAVES_PER_WORKER = 16
+
+
+def _chunk(chunksize, n, parallelism, per_worker):
+    if chunksize is None or chunksize == "auto":
+        return max(1, n // (per_worker * parallelism))
+    try:
+        chunk = operator.index(chunksize)
+    except TypeError:
+        raise TypeError(f"chunksize must be an integer, not {type(chunksize).__name__}") from None
+    if chunk < 1:
+        raise ValueError(f"chunksize must be at least 1, not {chunk}")
+    return min(chunk, INT64 - 1)
+
+
+def _check_callable(name, function):
+    if not callable(function):
+        raise TypeError(f"{name} must be callable, not {type(function).__name__}")
+
+
+# ---- map ----
+
+
+def _call_chunk(fn, chunk):
+    return [fn(*args) for args in chunk]
+
+
+def _results(futures, timeout):
+    end = None if timeout is None else monotonic() + timeout
+    futures.reverse()
+    try:
+        while futures:
+            left = None if end is None else end - monotonic()
+            yield from futures.pop().result(left)
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def map_on(pool, fn, argument_tuples, timeout, chunksize):
+    """Submits the calls in chunks at once; the generator only collects."""
+    _check_callable("fn", fn)
+    calls = list(argument_tuples)
+    chunk = _chunk(chunksize, len(calls), pool.parallelism, 32)
+    futures = []
+    try:
+        for lo in range(0, len(calls), chunk):
+            futures.append(pool.submit(_call_chunk, fn, calls[lo : lo + chunk]))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return _results(futures, timeout)
+
+
+# ---- ranges ----
+
+
+def _bounds(start, stop):
+    if isinstance(start, range):
+        if stop is not None or start.step != 1:
+            raise ValueError(f"expected n, start and stop, or a range of step 1, not {start}")
+        start, stop = start.start, max(start.start, start.stop)
+    elif stop is None:
+        start, stop = 0, start
+    try:
+        start, stop = operator.index(start), operator.index(stop)
+    except TypeError:
+        raise TypeError(
+            "the range must be given in integers: n, start and stop, or a range of step 1"
+        ) from None
+    if not (-INT64 <= start < INT64 and -INT64 <= stop < INT64 and stop - start < INT64):
+        raise ValueError("positions must fit into int64")
+    return start, stop
+
+
+def _leaf(leaf, args, data, wants_value):
+    """kind, owner, address, data: what the core needs to call a leaf."""
+    from . import _leaves
+
+    native = _leaves.resolve(leaf)
+    if native is None:
+        _check_callable("leaf", leaf)
+        if data is not None:
+            raise TypeError("data= is for native leaves; give a Python leaf args=")
+        return PYTHON_LEAF, leaf, 0, None
+    if args:
+        raise TypeError("args= is for Python leaves; give a native leaf data=, a buffer")
+    if wants_value and not native.has_value:
+        raise TypeError(
+            "parallel_reduce needs a leaf with a value, double(int64, int64) or "
+            f"int64(int64, int64), not {native.signature}; use parallel_for"
+        )
+    return native.kind, native, native.address, native.data_for(data)
+
+
+def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, args, data):
+    """`ForkJoinPool.parallel_reduce`."""
+    _check_callable("combine", combine)
+    args = tuple(args)
+    start, stop = _bounds(start, stop)
+    kind, leaf, address, data = _leaf(leaf, args, data, True)
+    if start >= stop:
+        if initial is MISSING:
+            raise TypeError("parallel_reduce of an empty range with no initial value")
+        return initial
+    chunk = _chunk(chunksize, stop - start, pool.parallelism, LEAVES_PER_WORKER)
+    try:
+        operation = OPERATIONS.get(combine, CALL)
+    except TypeError:  # an unhashable callable
+        operation = CALL
+    total = pool._range(kind, leaf, address, args, start, stop, chunk, operation, combine, data)
+    return total if initial is MISSING else combine(initial, total)
+
+
+def parallel_for_on(pool, body, start, stop, chunksize, args, data):
+    """`ForkJoinPool.parallel_for`."""
+    args = tuple(args)
+    start, stop = _bounds(start, stop)
+    kind, body, address, data = _leaf(body, args, data, False)
+    if start < stop:
+        chunk = _chunk(chunksize, stop - start, pool.parallelism, LEAVES_PER_WORKER)
+        pool._range(kind, body, address, args, start, stop, chunk, NOTHING, None, data)
+
+
+def reduce_on(pool, fn, iterable, initial, chunksize):
+    """`ForkJoinPool.reduce`."""
+    _check_callable("fn", fn)
+    items = list(iterable)
+    if not items:
+        if initial is MISSING:
+            raise TypeError("reduce of an empty iterable with no initial value")
+        return initial
+    chunk = _chunk(chunksize, len(items), pool.parallelism, LEAVES_PER_WORKER)
+
+    def leaf(lo, hi):
+        return functools.reduce(fn, items[lo:hi])
+
+    total = pool._range(PYTHON_LEAF, leaf, 0, (), 0, len(items), chunk, CALL, fn, None)
+    return total if initial is MISSING else fn(initial, total)
+
+
+# ---- the same on the ambient pool ----
+
+
+def _pool(pool=None):
+    from . import _pool as pools
+
+    if pool is None:
+        return pools.ambient_pool()
+    if not isinstance(pool, pools.ForkJoinPool):
+        raise TypeError(f"pool must be a ForkJoinPool or None, not {type(pool).__name__}")
+    return pool
+
+
+def submit(fn, /, *args, **kwargs):
+    """`ForkJoinPool.submit` on the ambient pool.
+
+    That is the calling worker's own pool, else the one of ``with fjpool.use(pool)``, else the
+    common pool.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> fjpool.submit(pow, 2, 10).result()
+    1024
+    """
+    return _pool().submit(fn, *args, **kwargs)
+
+
+def invoke(task, /, *args, **kwargs):
+    """`ForkJoinPool.invoke` on the ambient pool.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> fjpool.invoke(pow, 2, 10)
+    1024
+    """
+    return _pool().invoke(task, *args, **kwargs)
+
+
+def map(fn, *iterables, timeout=None, chunksize="auto", pool=None):
+    """`ForkJoinPool.map` on `pool`, by default the ambient one.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> list(fjpool.map(abs, [-1, 2]))
+    [1, 2]
+    """
+    return _pool(pool).map(fn, *iterables, timeout=timeout, chunksize=chunksize)
+
+
+def starmap(fn, iterable, *, timeout=None, chunksize="auto", pool=None):
+    """`ForkJoinPool.starmap` on `pool`, by default the ambient one.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> list(fjpool.starmap(pow, [(2, 3), (3, 2)]))
+    [8, 9]
+    """
+    return _pool(pool).starmap(fn, iterable, timeout=timeout, chunksize=chunksize)
+
+
+def reduce(fn, iterable, initial=MISSING, *, chunksize=None, pool=None):
+    """`ForkJoinPool.reduce` on `pool`, by default the ambient one.
+
+    Examples
+    --------
+    >>> import fjpool, operator
+    >>> fjpool.reduce(operator.add, range(1000), initial=0)
+    499500
+    """
+    return _pool(pool).reduce(fn, iterable, initial, chunksize=chunksize)
+
+
+def parallel_reduce(
+    leaf,
+    start,
+    stop=None,
+    *,
+    chunksize=None,
+    combine=operator.add,
+    initial=MISSING,
+    args=(),
+    data=None,
+    pool=None,
+):
+    """`ForkJoinPool.parallel_reduce` on `pool`, by default the ambient one.
+
+    On the common pool a caller outside of workers works on the leaves of its own call.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> fjpool.parallel_reduce(lambda lo, hi: sum(range(lo, hi)), 1000)
+    499500
+    """
+    return parallel_reduce_on(_pool(pool), leaf, start, stop, chunksize, combine, initial, args, data)
+
+
+def parallel_for(body, start, stop=None, *, chunksize=None, args=(), data=None, pool=None):
+    """`ForkJoinPool.parallel_for` on `pool`, by default the ambient one.
+
+    On the common pool a caller outside of workers works on the leaves of its own call.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> seen = [0] * 8
+    >>> def body(lo, hi):
+    ...     seen[lo:hi] = range(lo, hi)
+    >>> fjpool.parallel_for(body, 8)
+    >>> seen
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    parallel_for_on(_pool(pool), body, start, stop, chunksize, args, data)
+
+
+def invoke_all(*tasks):
+    """Runs tasks in parallel and returns when all are done.
+
+    All but the first are forked, last first; the first runs here; then they are joined in
+    order, so that one worker runs them in order.
+
+    Parameters
+    ----------
+    *tasks : Future
+        Tasks that have not been forked; or one iterable of them.
+
+    Returns
+    -------
+    list
+        Their results.
+
+    Raises
+    ------
+    BaseException
+        What the first failing one raised; those that have not started are cancelled.
+    TypeError
+        Something is not a task; nothing has been forked.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> class Square(fjpool.RecursiveTask):
+    ...     def __init__(self, x):
+    ...         super().__init__()
+    ...         self.x = x
+    ...     def compute(self):
+    ...         return self.x * self.x
+    >>> fjpool.invoke_all(Square(2), Square(3))
+    [4, 9]
+    """
+    if len(tasks) == 1 and not isinstance(tasks[0], _core.Task):
+        tasks = tuple(tasks[0])
+    for task in tasks:
+        if not isinstance(task, _core.Task):
+            raise TypeError(f"invoke_all expects tasks, not {type(task).__name__}")
+    try:
+        for task in reversed(tasks[1:]):
+            task.fork()
+        return [task.join() if i else task.invoke() for i, task in enumerate(tasks)]
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise

@@ -1,0 +1,634 @@
+"""ForkJoinPool and the common pool: argument checks and Python's habits around _core.Pool."""
+
+import operator
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+
+from . import _core, _cpus, _hooks, _parallel
+from ._task import Future
+
+__all__ = ["ForkJoinPool", "common_pool", "current_pool", "use"]
+
+MAX_WORKERS = _core.MAX_WORKERS
+SPARES = 256
+LEAST_KEEP_ALIVE = 0.02
+LEAST_STACK = 64 * 1024
+MOST_CAPACITY = 2**26
+
+
+def _integer(name, value, low, high):
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be between {low} and {high}, not {value}")
+    return value
+
+
+def _sizes(parallelism, max_workers):
+    """Both numbers, each given or derived from the other."""
+    if parallelism is not None:
+        parallelism = _integer("parallelism", parallelism, 1, MAX_WORKERS)
+    if max_workers is not None:
+        max_workers = _integer("max_workers", max_workers, 1, MAX_WORKERS)
+    if parallelism is None:
+        parallelism = max_workers or _cpus.default_parallelism()
+    if max_workers is None:
+        max_workers = min(parallelism + SPARES, MAX_WORKERS)
+    if max_workers < parallelism:
+        raise ValueError(f"max_workers must be at least parallelism ({parallelism}), not {max_workers}")
+    return parallelism, max_workers
+
+
+def _keep_alive_seconds(value):
+    if value is None:
+        return float("inf")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"keep_alive must be seconds or None, not {type(value).__name__}")
+    if not value > 0:
+        raise ValueError(f"keep_alive must be positive seconds or None, not {value}")
+    return max(float(value), LEAST_KEEP_ALIVE)
+
+
+def _callable_or_none(name, value):
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a callable or None, not {type(value).__name__}")
+    return value
+
+
+class _Numbers:
+    """Pools without a prefix are numbered from 1."""
+
+    def __init__(self) -> None:
+        self.lock, self.last = threading.Lock(), 0
+
+    def next(self) -> int:
+        with self.lock:
+            self.last += 1
+            return self.last
+
+
+_numbers = _Numbers()
+
+
+class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
+    """A work-stealing pool of threads for tasks that split, wait for tasks, or release the GIL.
+
+    Parameters
+    ----------
+    parallelism : int, optional
+        Workers that should run at once, 1 to 32767. Default: `max_workers` if that is given,
+        else the CPUs this process may use (CPU affinity and every cgroup quota).
+    thread_name_prefix : str, optional
+        Workers are named ``<prefix>_0``, ``<prefix>_1``...; without it
+        ``ForkJoinPool-<pool>-worker-1`` and so on.
+    initializer : callable, optional
+        Called with `initargs` in each worker before its first task. If it raises, the pool is
+        broken: waiting tasks and later submissions raise BrokenThreadPool.
+    initargs : tuple, optional
+        Arguments for `initializer`.
+    max_workers : int, optional
+        The most threads there will ever be, those that stand in for blocked ones included.
+        Default: parallelism + 256.
+    order : {"lifo", "fifo"}
+        Which of its own forked tasks a worker takes first, the newest or the oldest. Thieves
+        always take the oldest.
+    keep_alive : float or None
+        Seconds after which the workers of an idle pool leave; None: they stay. At least 0.02.
+    stack_size : int, optional
+        Bytes of stack a worker gets, at least 65536. Default: the system's.
+    queue_capacity : int
+        Tasks that one queue may hold, 2 to 2**26. Past it `RejectedExecutionError` is raised.
+    finalizer : callable, optional
+        Called in each worker as it leaves, to close what `initializer` opened.
+    join_at_exit : bool
+        Whether the interpreter waits for this pool's work before it exits.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a number out of range or a wrong type, before anything is created.
+
+    Notes
+    -----
+    Building a pool starts no thread; threads come with work. Workers are daemons. Leaving the
+    ``with`` block finishes what was submitted. After `os.fork` a pool of the parent raises a
+    RuntimeError in the child. The behaviour is Java's ForkJoinPool's, the interface that of
+    `concurrent.futures.ThreadPoolExecutor`, which it is by isinstance.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> with fjpool.ForkJoinPool(2) as pool:
+    ...     list(pool.map(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+
+    def __init__(
+        self,
+        parallelism=None,
+        thread_name_prefix="",
+        initializer=None,
+        initargs=(),
+        *,
+        max_workers=None,
+        order="lifo",
+        keep_alive=60.0,
+        stack_size=None,
+        queue_capacity=2**24,
+        finalizer=None,
+        join_at_exit=True,
+    ):
+        parallelism, max_workers = _sizes(parallelism, max_workers)
+        if not isinstance(thread_name_prefix, str):
+            raise TypeError(f"thread_name_prefix must be a str, not {type(thread_name_prefix).__name__}")
+        if order not in ("lifo", "fifo"):
+            raise ValueError(f'order must be "lifo" or "fifo", not {order!r}')
+        if stack_size is not None:
+            stack_size = _integer("stack_size", stack_size, LEAST_STACK, 2**40)
+        queue_capacity = _integer("queue_capacity", queue_capacity, 2, MOST_CAPACITY)
+        keep_alive = _keep_alive_seconds(keep_alive)
+        _callable_or_none("initializer", initializer)
+        _callable_or_none("finalizer", finalizer)
+        prefix = f"{thread_name_prefix}_" if thread_name_prefix else ""
+        super().__init__(
+            parallelism=parallelism,
+            max_workers=max_workers,
+            fifo=order == "fifo",
+            keep_alive=keep_alive,
+            stack_size=stack_size or 0,
+            queue_capacity=queue_capacity,
+            prefix=prefix or f"ForkJoinPool-{_numbers.next()}-worker-",
+            first=0 if prefix else 1,
+            initializer=initializer,
+            initargs=tuple(initargs),
+            finalizer=finalizer,
+            join_at_exit=bool(join_at_exit),
+            common=False,
+        )
+        self._order = order
+        self._limit = max_workers
+
+    # -- running things ------------------------------------------------------
+
+    def invoke(self, task, /, *args, **kwargs):
+        """Runs a task, or a callable with arguments, and returns its result.
+
+        Parameters
+        ----------
+        task : Future or callable
+            A RecursiveTask, RecursiveAction or any other task; or a function.
+        *args, **kwargs
+            Arguments for a function.
+
+        Raises
+        ------
+        BaseException
+            What the task raised, the same object.
+        TypeError
+            `task` is neither, or arguments were given for a task.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     pool.invoke(pow, 2, 5)
+        32
+        """
+        if isinstance(task, _core.Task):
+            if args or kwargs:
+                raise TypeError("a task takes no arguments here; give them to its constructor")
+            if self._is_mine():
+                return task.invoke()
+            return self._result_of(self._submit_task(task))
+        if not callable(task):
+            raise TypeError(f"invoke expects a task or a callable, not {type(task).__name__}")
+        if self._is_mine():
+            return task(*args, **kwargs)
+        return self._result_of(self.submit(task, *args, **kwargs))
+
+    @staticmethod
+    def _result_of(future):
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # an interrupted wait takes back what it submitted
+            raise
+
+    def map(self, fn, *iterables, timeout=None, chunksize="auto"):
+        """Calls `fn` with the items of the iterables in parallel; yields results in order.
+
+        Parameters
+        ----------
+        fn : callable
+            Called with one item of each iterable.
+        *iterables : iterable
+            Read at once; the shortest one decides the number of calls.
+        timeout : float, optional
+            Seconds from now within which each result must be there.
+        chunksize : int or "auto"
+            Calls that one task makes.
+
+        Returns
+        -------
+        iterator
+            Of the results; it raises what a call raised.
+
+        Raises
+        ------
+        TimeoutError
+            From the iterator, when a result is not there in time.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     list(pool.map(pow, [2, 3], [5, 2]))
+        [32, 9]
+        """
+        return _parallel.map_on(self, fn, zip(*iterables), timeout, chunksize)
+
+    def starmap(self, fn, iterable, *, timeout=None, chunksize="auto"):
+        """Like `map`, for items that are tuples of arguments.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     list(pool.starmap(pow, [(2, 5), (3, 2)]))
+        [32, 9]
+        """
+        return _parallel.map_on(self, fn, iterable, timeout, chunksize)
+
+    def reduce(self, fn, iterable, initial=_parallel.MISSING, *, chunksize=None):
+        """Combines the items with an associative function, as a tree, keeping their order.
+
+        Parameters
+        ----------
+        fn : callable
+            ``fn(a, b)``; it must be associative and need not be commutative.
+        iterable : iterable
+            Read at once.
+        initial : object, optional
+            Combined on the left of everything, once.
+        chunksize : int, optional
+            Items that one task combines one after another.
+
+        Raises
+        ------
+        TypeError
+            The iterable is empty and there is no `initial`.
+
+        Examples
+        --------
+        >>> import fjpool, operator
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     pool.reduce(operator.add, ["a", "b", "c"], initial="")
+        'abc'
+        """
+        return _parallel.reduce_on(self, fn, iterable, initial, chunksize)
+
+    def parallel_reduce(
+        self,
+        leaf,
+        start,
+        stop=None,
+        *,
+        chunksize=None,
+        combine=operator.add,
+        initial=_parallel.MISSING,
+        args=(),
+        data=None,
+    ):
+        """Splits a range into leaves, runs them in parallel, and combines their values in order.
+
+        The range is halved until a piece has at most `chunksize` positions, so the tree, and with
+        it a floating-point result, is the same for every number of workers.
+
+        Parameters
+        ----------
+        leaf : callable or native leaf
+            ``leaf(lo, hi, *args) -> value`` for the positions [lo, hi). A native leaf is a C
+            function ``double(int64, int64)`` or ``int64(int64, int64)``, each also with a
+            trailing ``void *``: a Numba @cfunc, a ctypes function with its argtypes, a cffi
+            function pointer, a PyCapsule named by its signature, a SciPy LowLevelCallable. It
+            runs without the GIL.
+        start, stop : int
+            The range [start, stop). One number n means [0, n); a ``range`` of step 1 will do.
+        chunksize : int, optional
+            Most positions of one leaf.
+        combine : callable
+            ``combine(a, b)``, associative. operator.add, operator.mul, min and max combine the
+            values of native leaves natively; int64 overflow raises OverflowError.
+        initial : object, optional
+            Combined on the left of everything, once; the result of an empty range.
+        args : tuple, optional
+            More arguments for a Python leaf.
+        data : buffer, optional
+            What a native leaf's ``void *`` points to; kept alive.
+
+        Raises
+        ------
+        BaseException
+            What a leaf or combine raised, the first; leaves that have not started are skipped.
+        TypeError, ValueError
+            Bad arguments, before anything runs; an empty range without `initial`.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     pool.parallel_reduce(lambda lo, hi: sum(range(lo, hi)), 0, 1000, chunksize=100)
+        499500
+        """
+        return _parallel.parallel_reduce_on(
+            self, leaf, start, stop, chunksize, combine, initial, args, data
+        )
+
+    def parallel_for(self, body, start, stop=None, *, chunksize=None, args=(), data=None):
+        """Runs ``body(lo, hi, *args)`` for pieces that make up a range, in parallel.
+
+        Parameters
+        ----------
+        body : callable or native leaf
+            As the leaf of `parallel_reduce`; also ``void(int64, int64)`` and
+            ``int(int64, int64, void *)``, whose result other than 0 skips the rest and raises
+            `LeafError`. What it returns otherwise is ignored.
+        start, stop, chunksize, args, data
+            As for `parallel_reduce`.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> squares = [0] * 10
+        >>> def body(lo, hi):
+        ...     for i in range(lo, hi):
+        ...         squares[i] = i * i
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     pool.parallel_for(body, 10)
+        >>> squares[9]
+        81
+        """
+        _parallel.parallel_for_on(self, body, start, stop, chunksize, args, data)
+
+    # -- the end -------------------------------------------------------------
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        """Takes no more outside work; what was submitted still runs.
+
+        Parameters
+        ----------
+        wait : bool
+            Return only when every task has run and every worker has gone.
+        cancel_futures : bool
+            Cancel what has not started.
+
+        Raises
+        ------
+        RuntimeError
+            `wait` from one of the pool's own tasks: it could never end.
+        """
+        if cancel_futures:
+            self._stop()
+        else:
+            self._shutdown()
+        if wait:
+            self._await_termination(None)
+
+    def shutdown_now(self):
+        """Takes no more work and cancels what has not started; does not wait."""
+        self._stop()
+
+    def close(self):
+        """Finishes what was submitted and waits for it; ``with`` does this at its end.
+
+        Interrupted by Ctrl-C, it cancels what has not started, waits for the rest, and raises.
+        """
+        try:
+            self.shutdown(wait=True)
+        except KeyboardInterrupt:
+            self.shutdown(wait=True, cancel_futures=True)
+            raise
+
+    def __exit__(self, kind, value, traceback):
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.shutdown(wait=True, cancel_futures=True)
+        else:
+            self.close()
+        return False
+
+    def await_termination(self, timeout=None):
+        """Waits until a pool that was shut down has ended.
+
+        Returns
+        -------
+        bool
+            False: the time, in seconds, was not enough.
+        """
+        return self._await_termination(timeout)
+
+    def await_quiescence(self, timeout=None):
+        """Waits until nothing is queued and no worker is busy.
+
+        Returns
+        -------
+        bool
+            False: the time, in seconds, was not enough.
+        """
+        return self._await_quiescence(timeout)
+
+    @property
+    def is_shutdown(self) -> bool:
+        """Whether outside work is refused."""
+        return bool(self._phase() & _core.SHUTDOWN)
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether it was shut down and every worker has gone."""
+        return bool(self._phase() & _core.TERMINATED)
+
+    @property
+    def is_quiescent(self) -> bool:
+        """Whether, for a moment at least, nothing was queued and no worker busy."""
+        return self._is_quiescent()
+
+    # -- looking at it -------------------------------------------------------
+
+    @property
+    def order(self) -> str:
+        """Which of its own tasks a worker takes first: "lifo" or "fifo"."""
+        return self._order
+
+    @property
+    def max_workers(self) -> int:
+        """The most threads there will ever be."""
+        return self._limit
+
+    @property
+    def _max_workers(self) -> int:  # what dask and joblib look at
+        return self.parallelism
+
+    def leaf_counts(self):
+        """How many leaves of parallel_for and parallel_reduce each worker has run.
+
+        Returns
+        -------
+        dict of str to int
+            By worker name; a caller that took part counts as "caller".
+        """
+        counts = {}
+        for name, leaves, _, _ in self._worker_rows():
+            if leaves:
+                counts[name] = counts.get(name, 0) + leaves
+        return counts
+
+    def __repr__(self) -> str:
+        phase = self._phase()
+        state = (
+            "Terminated" if phase & _core.TERMINATED
+            else "Terminating" if phase & _core.STOP
+            else "Shutting down" if phase & _core.SHUTDOWN
+            else "Running"
+        )  # fmt: skip
+        return (
+            f"<{type(self).__name__} [{state}, parallelism = {self.parallelism}, "
+            f"size = {self.pool_size}, active = {self.active_count}, running = {self.running_count}, "
+            f"steals = {self.steal_count}, tasks = {self.queued_task_count}, "
+            f"submissions = {self.queued_submission_count}]>"
+        )
+
+
+class _CommonPool(ForkJoinPool):
+    """The pool that everybody shares: it cannot be shut down, and abandons its work at exit."""
+
+    def __init__(self):
+        parallelism = _cpus.common_parallelism()
+        limit = min(parallelism + _cpus.common_maximum_spares(), MAX_WORKERS)
+        _core.Pool.__init__(
+            self,
+            parallelism=parallelism,
+            max_workers=max(limit, 1),
+            fifo=False,
+            keep_alive=60.0,
+            stack_size=0,
+            queue_capacity=2**24,
+            prefix="ForkJoinPool.commonPool-worker-",
+            first=1,
+            initializer=None,
+            initargs=(),
+            finalizer=None,
+            join_at_exit=False,
+            common=True,
+        )
+        self._order, self._limit = "lifo", limit
+
+    @property
+    def parallelism(self) -> int:
+        """Workers that should run at once; 1 is reported where callers run their own tasks."""
+        return max(super().parallelism, 1)
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        """Does nothing."""
+
+    shutdown_now = close = shutdown
+
+    def __exit__(self, kind, value, traceback):
+        return False
+
+    def await_termination(self, timeout=None):
+        """Waits until nothing is queued or running, and returns False: it never ends."""
+        self._await_quiescence(timeout)
+        return False
+
+
+_common = None
+_common_lock = threading.Lock()
+
+
+def common_pool():
+    """The pool that everybody shares, made at first use.
+
+    Its parallelism is one less than the CPUs this process may use, at least 1, since the caller
+    of `parallel_for` and `parallel_reduce` works too; FJPOOL_COMMON_PARALLELISM sets it, and 0
+    means that whoever waits for a task runs it.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> fjpool.common_pool() is fjpool.common_pool()
+    True
+    """
+    global _common
+    if _common is None:
+        with _common_lock:
+            if _common is None:
+                _common = _CommonPool()
+    return _common
+
+
+def _forget_common() -> None:
+    global _common, _common_lock
+    _common, _common_lock = None, threading.Lock()
+
+
+def current_pool():
+    """The pool whose worker is calling.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> fjpool.current_pool() is None
+    True
+    >>> with fjpool.ForkJoinPool(1) as pool:
+    ...     pool.invoke(fjpool.current_pool) is pool
+    True
+    """
+    return _core.current_pool()
+
+
+_chosen: "ContextVar[ForkJoinPool]" = ContextVar("fjpool.use")
+
+
+class use:
+    """``with fjpool.use(pool):`` the module's functions run on that pool.
+
+    Inside a worker they run on the worker's own pool all the same.
+
+    Examples
+    --------
+    >>> import fjpool
+    >>> with fjpool.ForkJoinPool(2) as pool, fjpool.use(pool):
+    ...     fjpool.submit(fjpool.current_pool).result() is pool
+    True
+    """
+
+    def __init__(self, pool):
+        if not isinstance(pool, ForkJoinPool):
+            raise TypeError(f"use expects a ForkJoinPool, not {type(pool).__name__}")
+        self._pool = pool
+        self._tokens = []
+
+    def __enter__(self):
+        self._tokens.append(_chosen.set(self._pool))
+        return self._pool
+
+    def __exit__(self, kind, value, traceback):
+        _chosen.reset(self._tokens.pop())
+        return False
+
+
+def _outside_pool():
+    return _chosen.get(None) or common_pool()
+
+
+def ambient_pool():
+    """The worker's own pool, else that of ``with use(pool)``, else the common pool."""
+    return _core.current_pool() or _outside_pool()
+
+
+_hooks.install(_outside_pool)
+_hooks.register_exit()
+_hooks.register_fork(_forget_common)
