@@ -1,6 +1,7 @@
 /* pool.c - _core.Pool: the Python handle of a core pool, and the list of all
  * pools, which exit and fork need. */
 #include "fjpy.h"
+#include "docs.h"
 
 #include <string.h>
 
@@ -353,7 +354,8 @@ static PyObject *pool_set_parallelism(PyObject *object, PyObject *argument)
 }
 
 static PyMethodDef pool_methods[] = {
-    {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS,
+     FJPY_POOL_SUBMIT_DOC},
     {"_submit_task", pool_submit_task, METH_O, NULL},
     {"_is_mine", pool_is_mine, METH_NOARGS, NULL},
     {"_shutdown", pool_shutdown, METH_NOARGS, NULL},
@@ -368,22 +370,22 @@ static PyMethodDef pool_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-#define NUMBER(name, which) {name, get_number, NULL, NULL, (void *)(uintptr_t)(which)}
+#define NUMBER(name, which, doc) {name, get_number, NULL, doc, (void *)(uintptr_t)(which)}
 
 static PyGetSetDef pool_getset[] = {
-    NUMBER("parallelism", PARALLELISM),
-    NUMBER("pool_size", POOL_SIZE),
-    NUMBER("active_count", ACTIVE),
-    NUMBER("running_count", RUNNING),
-    NUMBER("queued_task_count", QUEUED_TASKS),
-    NUMBER("queued_submission_count", QUEUED_SUBMISSIONS),
-    NUMBER("steal_count", STEALS),
-    NUMBER("_helps", HELPS),
-    NUMBER("_completed", COMPLETED),
-    NUMBER("_leaves", LEAVES),
-    NUMBER("_blocked", BLOCKED),
-    NUMBER("_refused", REFUSED),
-    NUMBER("_at_limit", AT_LIMIT),
+    NUMBER("parallelism", PARALLELISM, FJPY_POOL_PARALLELISM_DOC),
+    NUMBER("pool_size", POOL_SIZE, FJPY_POOL_POOL_SIZE_DOC),
+    NUMBER("active_count", ACTIVE, FJPY_POOL_ACTIVE_COUNT_DOC),
+    NUMBER("running_count", RUNNING, FJPY_POOL_RUNNING_COUNT_DOC),
+    NUMBER("queued_task_count", QUEUED_TASKS, FJPY_POOL_QUEUED_TASK_COUNT_DOC),
+    NUMBER("queued_submission_count", QUEUED_SUBMISSIONS, FJPY_POOL_QUEUED_SUBMISSION_COUNT_DOC),
+    NUMBER("steal_count", STEALS, FJPY_POOL_STEAL_COUNT_DOC),
+    NUMBER("_helps", HELPS, NULL),
+    NUMBER("_completed", COMPLETED, NULL),
+    NUMBER("_leaves", LEAVES, NULL),
+    NUMBER("_blocked", BLOCKED, NULL),
+    NUMBER("_refused", REFUSED, NULL),
+    NUMBER("_at_limit", AT_LIMIT, NULL),
     {NULL, NULL, NULL, NULL, NULL},
 };
 

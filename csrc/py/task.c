@@ -9,6 +9,7 @@
  * the condition and tells the waiters, as the standard future does it.
  */
 #include "fjpy.h"
+#include "docs.h"
 
 #include <structmember.h>
 
@@ -548,29 +549,36 @@ static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *callback)
 }
 
 static PyMethodDef task_methods[] = {
-    {"fork", (PyCFunction)task_fork, METH_NOARGS, NULL},
-    {"join", (PyCFunction)task_join, METH_NOARGS, NULL},
-    {"quietly_join", (PyCFunction)task_quietly_join, METH_NOARGS, NULL},
-    {"invoke", (PyCFunction)task_invoke, METH_NOARGS, NULL},
-    {"quietly_invoke", (PyCFunction)task_quietly_invoke, METH_NOARGS, NULL},
-    {"try_unfork", (PyCFunction)task_try_unfork, METH_NOARGS, NULL},
-    {"done", (PyCFunction)task_done, METH_NOARGS, NULL},
-    {"is_done", (PyCFunction)task_done, METH_NOARGS, NULL},
-    {"running", (PyCFunction)task_running, METH_NOARGS, NULL},
-    {"cancelled", (PyCFunction)task_cancelled, METH_NOARGS, NULL},
-    {"is_cancelled", (PyCFunction)task_cancelled, METH_NOARGS, NULL},
-    {"cancel", (PyCFunction)task_cancel, METH_NOARGS, NULL},
-    {"is_completed_normally", (PyCFunction)task_is_completed_normally, METH_NOARGS, NULL},
-    {"is_completed_abnormally", (PyCFunction)task_is_completed_abnormally, METH_NOARGS, NULL},
-    {"get_raw_result", (PyCFunction)task_get_raw_result, METH_NOARGS, NULL},
-    {"result", (PyCFunction)(void (*)(void))task_result, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"fork", (PyCFunction)task_fork, METH_NOARGS, FJPY_TASK_FORK_DOC},
+    {"join", (PyCFunction)task_join, METH_NOARGS, FJPY_TASK_JOIN_DOC},
+    {"quietly_join", (PyCFunction)task_quietly_join, METH_NOARGS, FJPY_TASK_QUIETLY_JOIN_DOC},
+    {"invoke", (PyCFunction)task_invoke, METH_NOARGS, FJPY_TASK_INVOKE_DOC},
+    {"quietly_invoke", (PyCFunction)task_quietly_invoke, METH_NOARGS,
+     FJPY_TASK_QUIETLY_INVOKE_DOC},
+    {"try_unfork", (PyCFunction)task_try_unfork, METH_NOARGS, FJPY_TASK_TRY_UNFORK_DOC},
+    {"done", (PyCFunction)task_done, METH_NOARGS, FJPY_TASK_DONE_DOC},
+    {"is_done", (PyCFunction)task_done, METH_NOARGS, FJPY_TASK_IS_DONE_DOC},
+    {"running", (PyCFunction)task_running, METH_NOARGS, FJPY_TASK_RUNNING_DOC},
+    {"cancelled", (PyCFunction)task_cancelled, METH_NOARGS, FJPY_TASK_CANCELLED_DOC},
+    {"is_cancelled", (PyCFunction)task_cancelled, METH_NOARGS, FJPY_TASK_IS_CANCELLED_DOC},
+    {"cancel", (PyCFunction)task_cancel, METH_NOARGS, FJPY_TASK_CANCEL_DOC},
+    {"is_completed_normally", (PyCFunction)task_is_completed_normally, METH_NOARGS,
+     FJPY_TASK_IS_COMPLETED_NORMALLY_DOC},
+    {"is_completed_abnormally", (PyCFunction)task_is_completed_abnormally, METH_NOARGS,
+     FJPY_TASK_IS_COMPLETED_ABNORMALLY_DOC},
+    {"get_raw_result", (PyCFunction)task_get_raw_result, METH_NOARGS,
+     FJPY_TASK_GET_RAW_RESULT_DOC},
+    {"result", (PyCFunction)(void (*)(void))task_result, METH_FASTCALL | METH_KEYWORDS,
+     FJPY_TASK_RESULT_DOC},
     {"exception", (PyCFunction)(void (*)(void))task_exception, METH_FASTCALL | METH_KEYWORDS,
-     NULL},
-    {"complete", (PyCFunction)task_complete, METH_O, NULL},
-    {"complete_exceptionally", (PyCFunction)task_complete_exceptionally, METH_O, NULL},
-    {"set_result", (PyCFunction)task_set_result, METH_O, NULL},
-    {"set_exception", (PyCFunction)task_set_exception, METH_O, NULL},
-    {"add_done_callback", (PyCFunction)task_add_done_callback, METH_O, NULL},
+     FJPY_TASK_EXCEPTION_DOC},
+    {"complete", (PyCFunction)task_complete, METH_O, FJPY_TASK_COMPLETE_DOC},
+    {"complete_exceptionally", (PyCFunction)task_complete_exceptionally, METH_O,
+     FJPY_TASK_COMPLETE_EXCEPTIONALLY_DOC},
+    {"set_result", (PyCFunction)task_set_result, METH_O, FJPY_TASK_SET_RESULT_DOC},
+    {"set_exception", (PyCFunction)task_set_exception, METH_O, FJPY_TASK_SET_EXCEPTION_DOC},
+    {"add_done_callback", (PyCFunction)task_add_done_callback, METH_O,
+     FJPY_TASK_ADD_DONE_CALLBACK_DOC},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };
