@@ -55,9 +55,12 @@ bool fj_run_outside(fj_pool_t *pool, fj_task_t *task);
 fj_worker_t *fj_guest_enter(fj_pool_t *pool);
 void fj_guest_leave(fj_worker_t *guest);
 
-/* A worker (or NULL: nothing happens) is about to block, and is back. They nest. */
-void fj_block_begin(fj_worker_t *worker);
+/* A worker (or NULL: nothing happens) is about to block, and is back. They nest.
+ * Each begin needs its end, also after FJ_AT_LIMIT: work is queued, but no other
+ * thread may be had; the caller may block all the same. */
+fj_status_t fj_block_begin(fj_worker_t *worker);
 void fj_block_end(fj_worker_t *worker);
+uint32_t fj_block_depth(fj_worker_t *worker); /* begins without their end */
 
 void fj_pool_shutdown(fj_pool_t *pool);      /* queued work still runs */
 void fj_pool_stop(fj_pool_t *pool);          /* queued work is cancelled */
@@ -75,7 +78,10 @@ uint32_t fj_pool_set_parallelism(fj_pool_t *pool, uint32_t n);
 typedef struct fj_stats {
     uint32_t parallelism, pool_size, active, running, blocked;
     uint32_t refused;                 /* threads the system did not give */
-    uint32_t at_limit;                /* threads wanted beyond max_workers */
+    uint32_t at_limit;                /* times a blocked worker was not replaced: max_workers */
+    uint32_t unannounced;             /* workers found blocked, at this moment */
+    uint64_t detections;              /* the same, ever */
+    bool monitor;                     /* its thread exists */
     uint64_t queued_tasks;            /* in deques and inboxes */
     uint64_t queued_submissions;      /* in the lane */
     uint64_t steals, helps, completed, leaves;
@@ -98,6 +104,30 @@ bool fj_pool_worker_stats(fj_pool_t *pool, uint32_t index, fj_worker_stats_t *st
 fj_pool_t *fj_worker_pool(fj_worker_t *worker);
 void *fj_pool_user(fj_pool_t *pool);
 uint32_t fj_worker_number(fj_worker_t *worker); /* k of its name, from 1 */
+
+typedef enum fj_activity {
+    FJ_IDLE,
+    FJ_SEARCHING,
+    FJ_BUSY,
+    FJ_JOINING,                       /* asleep in a join */
+    FJ_BLOCKED,                       /* between block_begin and block_end */
+    FJ_UNANNOUNCED                    /* found asleep by the monitor */
+} fj_activity_t;
+
+typedef struct fj_worker_state {
+    uint32_t number;                  /* k of its name */
+    bool present;                     /* false: this worker has left */
+    fj_activity_t activity;
+    int64_t since;                    /* coarse clock: when its top-level task began */
+    fj_os_thread_t thread;
+    void *local;                      /* fj_worker_set_local */
+} fj_worker_state_t;
+
+/* By index from 0. False: there is no such place yet. */
+bool fj_pool_worker_state(fj_pool_t *pool, uint32_t index, fj_worker_state_t *state);
+
+/* What the binding wants to find again; the worker itself. */
+void fj_worker_set_local(fj_worker_t *worker, void *local);
 
 /* In a forked child: its only thread is no worker of anything. */
 void fj_after_fork_child(void);

@@ -23,7 +23,9 @@ typedef enum fj_status {
     FJ_QUEUE_FULL,     /* queue_capacity reached */
     FJ_NO_MEMORY,
     FJ_NO_THREAD,      /* the system refused a thread and the pool has none */
-    FJ_STARVED         /* nothing can ever run: every worker waits in a join */
+    FJ_AT_LIMIT,       /* a worker blocks, work is queued, and max_workers is reached */
+    FJ_STARVED,        /* nothing can ever run: every worker waits in a join */
+    FJ_STOPPED         /* the waiting task was asked to stop */
 } fj_status_t;
 
 #define FJ_CACHE_LINE 64

@@ -30,8 +30,8 @@ static uint32_t below_top(fj_pool_t *pool, fj_ctl_t c, fj_worker_t **worker)
     return fj_load_relaxed(&(*worker)->next_idle);
 }
 
-/* The counts already include the new worker, as the searcher. */
-static bool start_worker(fj_pool_t *pool)
+/* The counts already include the new worker, as the searcher if it is one. */
+static bool start_worker(fj_pool_t *pool, bool searching)
 {
     (void)fj_add_seqcst(&pool->threads, 1);  /* before the look at phase: fj_quiesce.c */
     if (fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP) {
@@ -41,6 +41,7 @@ static bool start_worker(fj_pool_t *pool)
     if (worker == NULL) {
         return false;
     }
+    worker->searching = searching;
     (void)fj_add_relaxed(&pool->references, 1);
     if (fj_os_thread_start(pool->thread_main, worker, pool->config.stack_size) != 0) {
         (void)fj_sub_acqrel(&pool->references, 1); /* never the last: the caller has one */
@@ -51,52 +52,101 @@ static bool start_worker(fj_pool_t *pool)
 }
 
 /* Takes back what a worker that does not come was counted as. */
-static void forget_worker(fj_pool_t *pool)
+static void forget_worker(fj_pool_t *pool, bool others_role)
 {
     fj_ctl_t c = fj_load_relaxed(&pool->ctl);
-    while (!fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, -1, -1, false, fj_ctl_top(c)))) {
+    while (!fj_cas_weak_seqcst(&pool->ctl, &c,
+                               fj_ctl_next(c, -1, -1, others_role && fj_ctl_searching(c),
+                                           fj_ctl_top(c)))) {
     }
     (void)fj_add_relaxed(&pool->refused, 1);
     pool->thread_gone(pool);
 }
 
-static bool signal_work(fj_pool_t *pool, bool may_start)
+/* How many may run at once: more than parallelism while the monitor says so. */
+static uint32_t wanted(fj_pool_t *pool, uint32_t base)
+{
+    return base + fj_load_relaxed(&pool->credit);
+}
+
+/* A new thread: up to parallelism whenever one fewer is active; beyond, as a
+ * stand-in for a blocked worker, only if fewer than min_runnable are. */
+static bool may_start_another(fj_pool_t *pool, fj_ctl_t c)
+{
+    return fj_ctl_total(c) < fj_load_relaxed(&pool->parallelism)
+        || fj_ctl_active(c) < wanted(pool, pool->config.min_runnable);
+}
+
+typedef enum urgency {
+    IF_IDLE,          /* wake, but start no thread */
+    IF_NEEDED,        /* unless somebody searches */
+    IN_ANY_CASE       /* Java's rule at every block */
+} urgency_t;
+
+/* FJ_OK; FJ_NO_THREAD: refused; FJ_AT_LIMIT: there may be no more threads. */
+static fj_status_t signal_work(fj_pool_t *pool, urgency_t urgency)
 {
     fj_ctl_t c = fj_load_seqcst(&pool->ctl); /* the publisher's second half */
     for (;;) {
-        if (fj_ctl_searching(c)
-            || fj_ctl_active(c) >= fj_load_seqcst(&pool->parallelism)) { /* partner: set_parallelism */
-            return true;
+        bool searching = fj_ctl_searching(c);
+        if (searching && urgency != IN_ANY_CASE) {
+            return FJ_OK;
+        }
+        /* partner of the seqcst load: set_parallelism */
+        if (fj_ctl_active(c) >= fj_load_seqcst(&pool->parallelism) + fj_load_relaxed(&pool->credit)) {
+            fj_idle_want_monitor(pool);
+            return FJ_OK;
         }
         if (fj_ctl_top(c) != 0) {
             fj_worker_t *worker;
             uint32_t below = below_top(pool, c, &worker);
             if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 0, true, below))) {
-                unpark(worker, FJ_PARKER_RELEASED);
-                return true;
+                unpark(worker, searching ? FJ_PARKER_WOKEN : FJ_PARKER_RELEASED);
+                return FJ_OK;
             }
-        } else if (!may_start) {
-            return true;
+        } else if (urgency == IF_IDLE || !may_start_another(pool, c)) {
+            return FJ_OK;
         } else if (fj_ctl_total(c) >= pool->config.max_workers) {
-            (void)fj_add_relaxed(&pool->at_limit, 1);
-            return true;
+            return FJ_AT_LIMIT;
         } else if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {
-            if (start_worker(pool)) {
-                return true;
+            if (start_worker(pool, !searching)) {
+                return FJ_OK;
             }
-            forget_worker(pool);
+            forget_worker(pool, searching);
             /* Who published meanwhile saw a searcher that never was. */
             if (fj_registry_has_work(pool)) {
-                (void)signal_work(pool, false);
+                (void)signal_work(pool, IF_IDLE);
             }
-            return false;
+            return FJ_NO_THREAD;
         }
     }
 }
 
 bool fj_idle_signal(fj_pool_t *pool)
 {
-    return signal_work(pool, true);
+    return signal_work(pool, IF_NEEDED) != FJ_NO_THREAD;
+}
+
+void fj_idle_want_monitor(fj_pool_t *pool)
+{
+    /* partner: the monitor stores ASLEEP, then reads the queues */
+    uint32_t state = pool->config.monitor ? fj_load_seqcst(&pool->monitor) : FJ_MONITOR_ENDED;
+    if (FJ_LIKELY(state == FJ_MONITOR_AWAKE || state == FJ_MONITOR_ENDED)
+        || !fj_cas_seqcst(&pool->monitor, &state, FJ_MONITOR_AWAKE)) {
+        return;
+    }
+    if (state == FJ_MONITOR_ASLEEP) {
+        fj_os_wake_one(&pool->monitor);
+        return;
+    }
+    (void)fj_add_seqcst(&pool->threads, 1);  /* as in start_worker */
+    (void)fj_add_relaxed(&pool->references, 1);
+    if ((fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP)
+        || fj_os_thread_start(pool->monitor_main, pool, 0) != 0) {
+        (void)fj_sub_acqrel(&pool->references, 1);
+        fj_store_seqcst(&pool->monitor, FJ_MONITOR_NONE); /* the next one tries again */
+        pool->thread_gone(pool);
+    }
 }
 
 bool fj_idle_try_search(fj_pool_t *pool)
@@ -172,7 +222,8 @@ bool fj_idle_sleep(fj_worker_t *worker)
         }
     }
     fj_store_relaxed(&worker->parker, FJ_PARKER_BUSY);
-    return why == FJ_PARKER_RELEASED;
+    worker->searching = why == FJ_PARKER_RELEASED;
+    return why != FJ_PARKER_RETIRED;
 }
 
 void fj_idle_release_all(fj_pool_t *pool)
@@ -192,7 +243,7 @@ void fj_idle_release_all(fj_pool_t *pool)
 bool fj_idle_is_excess(fj_pool_t *pool)
 {
     fj_ctl_t c = fj_load_relaxed(&pool->ctl);
-    return fj_ctl_active(c) > fj_load_relaxed(&pool->parallelism);
+    return fj_ctl_active(c) > wanted(pool, fj_load_relaxed(&pool->parallelism));
 }
 
 static void add_active(fj_pool_t *pool, int change)
@@ -203,17 +254,102 @@ static void add_active(fj_pool_t *pool, int change)
     }
 }
 
-void fj_idle_block_begin(fj_worker_t *worker)
+/* blocked first, active after, and the reverse on the way back: in between a
+ * worker is counted twice, never not at all. */
+static void count_out(fj_pool_t *pool)
 {
+    (void)fj_add_seqcst(&pool->blocked, 1);
+    add_active(pool, -1);
+}
+
+static void count_in(fj_pool_t *pool)
+{
+    add_active(pool, 1);
+    (void)fj_sub_seqcst(&pool->blocked, 1);
+}
+
+/* The owner moves in or out of a task; if the monitor had marked it, it is back.
+ * Acquire pairs with the monitor's mark: its counts are then changed, or will be,
+ * and the two changes add up to nothing. */
+static void change_activity(fj_worker_t *worker, uint64_t inside)
+{
+    uint64_t next = (fj_load_relaxed(&worker->activity) | (FJ_ACTIVITY_STEP - 1))
+                  + 1 + inside;
+    uint64_t old = atomic_exchange_explicit(&worker->activity, next, memory_order_acq_rel);
+    if (FJ_UNLIKELY(old & FJ_ACTIVITY_MARKED)) {
+        (void)fj_sub_acqrel(&worker->pool->marked, 1);
+        count_in(worker->pool);
+    }
+}
+
+void fj_idle_task_begin(fj_worker_t *worker)
+{
+    fj_store_relaxed(&worker->since, fj_os_now_coarse());
+    change_activity(worker, FJ_ACTIVITY_INSIDE);
+}
+
+void fj_idle_task_end(fj_worker_t *worker)
+{
+    change_activity(worker, 0);
+}
+
+bool fj_idle_mark(fj_worker_t *worker, uint64_t activity)
+{
+    (void)fj_add_acqrel(&worker->pool->marked, 1);
+    if (!atomic_compare_exchange_strong_explicit(&worker->activity, &activity,
+                                                 activity | FJ_ACTIVITY_MARKED,
+                                                 memory_order_acq_rel, memory_order_relaxed)) {
+        (void)fj_sub_acqrel(&worker->pool->marked, 1);
+        return false;
+    }
+    count_out(worker->pool);
+    (void)fj_add_relaxed(&worker->pool->detections, 1);
+    (void)look_again(worker->pool);
+    return true;
+}
+
+bool fj_idle_unmark(fj_worker_t *worker, uint64_t activity)
+{
+    if (!atomic_compare_exchange_strong_explicit(
+            &worker->activity, &activity, activity & ~(uint64_t)FJ_ACTIVITY_MARKED,
+            memory_order_acq_rel, memory_order_relaxed)) {
+        return false;
+    }
+    (void)fj_sub_acqrel(&worker->pool->marked, 1);
+    count_in(worker->pool);
+    return true;
+}
+
+void fj_idle_set_credit(fj_pool_t *pool, uint32_t credit)
+{
+    uint32_t old = fj_load_relaxed(&pool->credit);
+    fj_store_seqcst(&pool->credit, credit);
+    if (credit > old) {
+        (void)look_again(pool);
+    }
+}
+
+fj_status_t fj_idle_block_begin(fj_worker_t *worker)
+{
+    fj_pool_t *pool = worker->pool;
     uint32_t depth = fj_load_relaxed(&worker->blocked);
     fj_store_relaxed(&worker->blocked, depth + 1);
-    if (depth == 0 && !worker->guest) {
-        /* blocked first, active after, and the reverse on the way back: in
-         * between a worker is counted twice, never not at all. */
-        (void)fj_add_seqcst(&worker->pool->blocked, 1);
-        add_active(worker->pool, -1);
-        (void)look_again(worker->pool);      /* refused: counted, and tried again at the next push */
+    if (depth != 0 || worker->guest) {
+        return FJ_OK;
     }
+    change_activity(worker, 0);
+    count_out(pool);
+    fj_status_t status = FJ_OK;
+    if (pool->config.eager) {
+        status = signal_work(pool, IN_ANY_CASE);
+    } else if (fj_registry_has_work(pool)) {
+        status = signal_work(pool, IF_NEEDED);
+    }
+    if (status == FJ_AT_LIMIT) {
+        (void)fj_add_relaxed(&pool->at_limit, 1);
+        return FJ_AT_LIMIT;
+    }
+    return FJ_OK;                            /* a refusal is counted, and tried again at the next push */
 }
 
 void fj_idle_block_end(fj_worker_t *worker)
@@ -221,8 +357,8 @@ void fj_idle_block_end(fj_worker_t *worker)
     uint32_t depth = fj_load_relaxed(&worker->blocked);
     fj_store_relaxed(&worker->blocked, depth - 1);
     if (depth == 1 && !worker->guest) {
-        add_active(worker->pool, 1);
-        (void)fj_sub_seqcst(&worker->pool->blocked, 1);
+        count_in(worker->pool);
+        change_activity(worker, FJ_ACTIVITY_INSIDE);
     }
 }
 

@@ -9,6 +9,7 @@
 
 enum {
     SPIN = 64,               /* looks at the task before sleeping */
+    GUEST_NS = 50000000,     /* a guest may be the thread that handles signals: it looks */
     SWEEP_AT = 64            /* tombstones that a worker's own queues may collect */
 };
 
@@ -84,22 +85,54 @@ static bool spin(fj_task_t *task)
     return false;
 }
 
-static fj_status_t sleep(fj_worker_t *worker, fj_task_t *task, int64_t deadline)
+/* max_workers is reached and work is queued. If every thread of the pool waits in
+ * a join for one of the pool's own tasks, nothing can ever run again. */
+static fj_status_t at_limit(fj_worker_t *worker)
 {
-    if (worker->pool->config.hooks.detach != NULL) {
-        worker->pool->config.hooks.detach(worker);
+    fj_pool_t *pool = worker->pool;
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    if (fj_ctl_active(c) == 0 && fj_load_seqcst(&pool->joining) >= fj_ctl_total(c)) {
+        return FJ_STARVED;
     }
-    fj_idle_block_begin(worker);
-    fj_status_t status = fj_task_wait(task, deadline);
+    bool (*saturate)(fj_worker_t *) = pool->config.hooks.saturate;
+    return saturate == NULL || saturate(worker) ? FJ_OK : FJ_AT_LIMIT;
+}
+
+typedef struct wait {
+    fj_task_t *task, *waiting;
+    int64_t deadline;
+    bool firm;               /* not even the thread limit ends it */
+} wait_t;
+
+static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
+{
+    fj_pool_t *pool = worker->pool;
+    uint32_t counted = ours && wait->deadline == FJ_FOREVER && !worker->guest;
+    if (pool->config.hooks.detach != NULL) {
+        pool->config.hooks.detach(worker);
+    }
+    /* Before block_begin lowers active: the last one sees all the others. */
+    (void)fj_add_seqcst(&pool->joining, counted);
+    fj_store_relaxed(&worker->joining, true);
+    fj_status_t status = fj_idle_block_begin(worker);
+    if (status == FJ_AT_LIMIT) {
+        status = wait->firm ? FJ_OK : at_limit(worker);
+    }
+    if (status == FJ_OK) {
+        int64_t slice = worker->guest ? fj_os_deadline(GUEST_NS) : FJ_FOREVER;
+        bool sliced = slice < wait->deadline;
+        status = fj_task_wait_for(wait->waiting, wait->task, sliced ? slice : wait->deadline);
+        status = status == FJ_TIMEOUT && sliced ? FJ_INTERRUPTED : status;
+    }
     fj_idle_block_end(worker);
+    fj_store_relaxed(&worker->joining, false);
+    (void)fj_sub_seqcst(&pool->joining, counted);
     return status;
 }
 
-fj_status_t fj_join(fj_worker_t *worker, fj_task_t *task, int64_t deadline)
+static fj_status_t join(fj_worker_t *worker, const wait_t *wait)
 {
-    if (worker == NULL) {
-        return fj_task_wait(task, deadline);
-    }
+    fj_task_t *task = wait->task;
     while (!fj_task_is_done(task)) {
         /* A task of another pool runs there. */
         bool ours = fj_load_relaxed(&task->pool) == worker->pool;
@@ -107,8 +140,25 @@ fj_status_t fj_join(fj_worker_t *worker, fj_task_t *task, int64_t deadline)
             continue;
         }
         if (!spin(task)) {
-            return sleep(worker, task, deadline);
+            return sleep(worker, wait, ours);
         }
     }
     return FJ_OK;
+}
+
+fj_status_t fj_join_for(fj_worker_t *worker, fj_task_t *waiting, fj_task_t *task,
+                        int64_t deadline)
+{
+    return worker == NULL ? fj_task_wait_for(waiting, task, deadline)
+                          : join(worker, &(wait_t){task, waiting, deadline, false});
+}
+
+fj_status_t fj_join(fj_worker_t *worker, fj_task_t *task, int64_t deadline)
+{
+    return fj_join_for(worker, NULL, task, deadline);
+}
+
+fj_status_t fj_join_firmly(fj_worker_t *worker, fj_task_t *task)
+{
+    return join(worker, &(wait_t){task, NULL, FJ_FOREVER, true});
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #if defined(__linux__)
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -126,10 +127,117 @@ int64_t fj_os_now(void)
     return fj_os_seam.now != NULL ? fj_os_seam.now() : fj_os_real_now();
 }
 
+int64_t fj_os_now_coarse(void)
+{
+#if defined(__linux__)
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * NANOSECONDS + now.tv_nsec;
+#else
+    return fj_os_real_now();
+#endif
+}
+
 int64_t fj_os_deadline(int64_t timeout)
 {
     int64_t now = fj_os_now();
     return timeout >= FJ_FOREVER - now ? FJ_FOREVER : now + timeout;
+}
+
+/* ---- is another thread asleep? ---- */
+
+#if defined(__linux__)
+
+void fj_os_self(fj_os_thread_t *thread)
+{
+    clockid_t clock;
+    thread->id = (int64_t)syscall(SYS_gettid);
+    thread->known = pthread_getcpuclockid(pthread_self(), &clock) == 0;
+    thread->clock = thread->known ? clock : 0;
+}
+
+static int64_t real_cpu_time(const fj_os_thread_t *thread)
+{
+    struct timespec used;
+    if (!thread->known || clock_gettime((clockid_t)thread->clock, &used) != 0) {
+        return -1;
+    }
+    return (int64_t)used.tv_sec * NANOSECONDS + used.tv_nsec;
+}
+
+/* Reads a file of a thread's folder in /proc; the text is empty on failure. */
+static void read_of_thread(const fj_os_thread_t *thread, const char *file, char *text,
+                           size_t size)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%lld/%s", (long long)thread->id, file);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = descriptor >= 0 ? read(descriptor, text, size - 1) : 0;
+    text[length > 0 ? length : 0] = '\0';
+    if (descriptor >= 0) {
+        (void)close(descriptor);
+    }
+}
+
+static fj_os_sleep_t real_sleeping(const fj_os_thread_t *thread)
+{
+    fj_os_sleep_t sleep = {false, -1, 0};
+    char text[512];
+    long call;
+    unsigned long word;
+    read_of_thread(thread, "stat", text, sizeof text);
+    const char *name_end = strrchr(text, ')'); /* the name may hold anything */
+    sleep.asleep = name_end != NULL && name_end[1] == ' '
+                && (name_end[2] == 'S' || name_end[2] == 'D');
+    if (sleep.asleep) {
+        read_of_thread(thread, "syscall", text, sizeof text);
+        if (sscanf(text, "%ld 0x%lx", &call, &word) == 2 && call >= 0) {
+            sleep.call = call;
+            sleep.word = call == SYS_futex ? (uintptr_t)word : 0;
+        }
+    }
+    return sleep;
+}
+
+const char *fj_os_probe_name(void)
+{
+    return access("/proc/self/stat", R_OK) == 0 ? "thread CPU clock and /proc state" : NULL;
+}
+
+#else
+
+void fj_os_self(fj_os_thread_t *thread)
+{
+    *thread = (fj_os_thread_t){0, 0, false};
+}
+
+static int64_t real_cpu_time(const fj_os_thread_t *thread)
+{
+    (void)thread;
+    return -1;
+}
+
+static fj_os_sleep_t real_sleeping(const fj_os_thread_t *thread)
+{
+    (void)thread;
+    return (fj_os_sleep_t){false, -1, 0};
+}
+
+const char *fj_os_probe_name(void)
+{
+    return NULL;
+}
+
+#endif
+
+int64_t fj_os_cpu_time(const fj_os_thread_t *thread)
+{
+    return fj_os_seam.cpu_time != NULL ? fj_os_seam.cpu_time(thread) : real_cpu_time(thread);
+}
+
+fj_os_sleep_t fj_os_sleeping(const fj_os_thread_t *thread)
+{
+    return fj_os_seam.sleeping != NULL ? fj_os_seam.sleeping(thread) : real_sleeping(thread);
 }
 
 /* ---- waiting on a word ---- */

@@ -33,10 +33,37 @@ void fj_os_wake_one(fj_word_t *word);
 void fj_os_wake_all(fj_word_t *word);
 
 int64_t fj_os_now(void);
+int64_t fj_os_now_coarse(void);   /* a few milliseconds late, and much cheaper */
 void fj_os_name_thread(const char *name);
 
 /* Bytes of stack left to the calling thread below its current frame. */
 size_t fj_os_stack_left(void);
+
+/* ---- is another thread asleep? ---- */
+
+typedef struct fj_os_thread {
+    int64_t id;                   /* the kernel's */
+    int64_t clock;                /* names the thread's CPU clock */
+    bool known;                   /* false: the system does not tell */
+} fj_os_thread_t;
+
+void fj_os_self(fj_os_thread_t *thread);
+
+/* CPU time of a thread, nanoseconds; -1: it is gone or the system does not tell. */
+int64_t fj_os_cpu_time(const fj_os_thread_t *thread);
+
+/* What a thread that is asleep in the kernel waits for. */
+typedef struct fj_os_sleep {
+    bool asleep;                  /* state S or D: neither runs nor could run */
+    long call;                    /* number of the system call, -1: unknown */
+    uintptr_t word;               /* the futex word, 0: it is not in a futex call */
+} fj_os_sleep_t;
+
+/* Reads /proc: some 15 microseconds. */
+fj_os_sleep_t fj_os_sleeping(const fj_os_thread_t *thread);
+
+/* How sleeping threads are found, in words; NULL: they cannot be. */
+const char *fj_os_probe_name(void);
 
 /* The deadline `timeout` nanoseconds from now, saturating at FJ_FOREVER. */
 int64_t fj_os_deadline(int64_t timeout);
@@ -48,6 +75,8 @@ typedef struct fj_os_seam {
     fj_os_wait_result_t (*wait)(fj_word_t *word, uint32_t expected, int64_t deadline);
     void (*wake)(fj_word_t *word, bool all);
     int64_t (*now)(void);
+    int64_t (*cpu_time)(const fj_os_thread_t *thread);
+    fj_os_sleep_t (*sleeping)(const fj_os_thread_t *thread);
 } fj_os_seam_t;
 
 extern fj_os_seam_t fj_os_seam;

@@ -6,6 +6,7 @@
 #include "fj_deque.h"
 #include "fj_idle.h"
 #include "fj_lane.h"
+#include "fj_monitor.h"
 #include "fj_quiesce.h"
 #include "fj_registry.h"
 #include "fj_worker.h"
@@ -17,6 +18,9 @@ fj_config_t fj_config_default(uint32_t parallelism)
         .parallelism = parallelism,
         .max_workers = parallelism + spares <= FJ_MAX_WORKERS ? parallelism + spares
                                                               : FJ_MAX_WORKERS,
+        .min_runnable = parallelism,
+        .max_unannounced = 64,
+        .window = 20000000,
         .keep_alive = (int64_t)60 * 1000000000,
         .queue_capacity = (size_t)1 << 24,
     };
@@ -28,7 +32,18 @@ static void thread_main(void *argument)
     fj_pool_t *pool = worker->pool;
     while (worker != NULL && !fj_worker_main(worker) && fj_idle_return(pool)) {
         worker = fj_registry_enter(pool, false); /* a place was free a moment ago */
+        if (worker != NULL) {
+            worker->searching = true;
+        }
     }
+    fj_quiesce_thread_gone(pool);
+    fj_pool_release(pool);
+}
+
+static void monitor_main(void *argument)
+{
+    fj_pool_t *pool = argument;
+    fj_monitor_run(pool);
     fj_quiesce_thread_gone(pool);
     fj_pool_release(pool);
 }
@@ -42,6 +57,8 @@ fj_pool_t *fj_pool_create(const fj_config_t *config)
     memset(pool, 0, sizeof *pool);
     pool->config = *config;
     pool->thread_main = thread_main;
+    pool->monitor_main = monitor_main;
+    pool->config.monitor = config->monitor && fj_os_probe_name() != NULL;
     pool->thread_gone = fj_quiesce_thread_gone;
     atomic_init(&pool->parallelism, config->parallelism);
     atomic_init(&pool->references, 1);
@@ -208,11 +225,14 @@ void fj_guest_leave(fj_worker_t *guest)
     fj_quiesce_check(pool);
 }
 
-void fj_block_begin(fj_worker_t *worker)
+fj_status_t fj_block_begin(fj_worker_t *worker)
 {
-    if (worker != NULL) {
-        fj_idle_block_begin(worker);
-    }
+    return worker != NULL ? fj_idle_block_begin(worker) : FJ_OK;
+}
+
+uint32_t fj_block_depth(fj_worker_t *worker)
+{
+    return worker != NULL ? fj_load_relaxed(&worker->blocked) : 0;
 }
 
 void fj_block_end(fj_worker_t *worker)
@@ -269,6 +289,10 @@ fj_stats_t fj_pool_stats(fj_pool_t *pool)
         .blocked = fj_load_relaxed(&pool->blocked),
         .refused = fj_load_relaxed(&pool->refused),
         .at_limit = fj_load_relaxed(&pool->at_limit),
+        .unannounced = fj_load_relaxed(&pool->marked),
+        .detections = fj_load_relaxed(&pool->detections),
+        .monitor = fj_load_relaxed(&pool->monitor) == FJ_MONITOR_AWAKE
+                || fj_load_relaxed(&pool->monitor) == FJ_MONITOR_ASLEEP,
         .queued_submissions = fj_lane_size(&pool->lane),
     };
     for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
@@ -310,9 +334,46 @@ void *fj_pool_user(fj_pool_t *pool)
     return pool->config.user;
 }
 
+void fj_worker_set_local(fj_worker_t *worker, void *local)
+{
+    fj_store_release(&worker->local, local); /* pairs with fj_pool_worker_state */
+}
+
 uint32_t fj_worker_number(fj_worker_t *worker)
 {
     return fj_load_relaxed(&worker->number);
+}
+
+static fj_activity_t activity_of(fj_worker_t *worker, uint64_t activity)
+{
+    if (fj_load_relaxed(&worker->blocked) != 0) {
+        return fj_load_relaxed(&worker->joining) ? FJ_JOINING : FJ_BLOCKED;
+    }
+    if (activity & FJ_ACTIVITY_MARKED) {
+        return FJ_UNANNOUNCED;
+    }
+    return activity & FJ_ACTIVITY_INSIDE                        ? FJ_BUSY
+         : fj_load_relaxed(&worker->parker) == FJ_PARKER_IDLE   ? FJ_IDLE
+                                                                : FJ_SEARCHING;
+}
+
+bool fj_pool_worker_state(fj_pool_t *pool, uint32_t index, fj_worker_state_t *state)
+{
+    if (index >= fj_registry_high(pool)) {
+        return false;
+    }
+    fj_worker_t *worker = fj_registry_worker(pool, index);
+    uint64_t activity = fj_load_acquire(&worker->activity); /* its thread's names came before */
+    *state = (fj_worker_state_t){
+        .number = fj_load_relaxed(&worker->number),
+        .present = !fj_load_relaxed(&worker->guest) && fj_load_relaxed(&worker->present),
+        .activity = activity_of(worker, activity),
+        .since = fj_load_relaxed(&worker->since),
+        .thread = {fj_load_relaxed(&worker->thread_id), fj_load_relaxed(&worker->thread_clock),
+                   fj_load_relaxed(&worker->thread_clock) != INT64_MIN},
+        .local = fj_load_acquire(&worker->local),
+    };
+    return true;
 }
 
 void fj_after_fork_child(void)

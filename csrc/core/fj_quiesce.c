@@ -53,6 +53,9 @@ static void enter_phase(fj_pool_t *pool, uint32_t bits)
 {
     (void)fj_or_seqcst(&pool->phase, bits);
     fj_os_wake_all(&pool->phase);
+    if ((bits & FJ_PHASE_STOP) && atomic_exchange(&pool->monitor, FJ_MONITOR_ENDED) != FJ_MONITOR_NONE) {
+        fj_os_wake_all(&pool->monitor);
+    }
 }
 
 /* Partner: start_worker in fj_idle.c, which counts its thread and then looks

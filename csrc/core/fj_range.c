@@ -107,7 +107,7 @@ static int run_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_
 static int join_half(fj_range_job_t *job, fj_worker_t *worker, node_t *node,
                      fj_value_t *value)
 {
-    while (fj_join(worker, &node->task, FJ_FOREVER) != FJ_OK) {
+    while (fj_join_firmly(worker, &node->task) != FJ_OK) {
         poll(job, worker);
     }
     int code = node->code;

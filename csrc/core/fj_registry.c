@@ -67,7 +67,8 @@ fj_worker_t *fj_registry_enter(fj_pool_t *pool, bool guest)
     }
     fj_mutex_unlock(&registry->lock);
     if (worker != NULL) {
-        worker->guest = guest;
+        fj_store_relaxed(&worker->guest, guest);
+        fj_store_relaxed(&worker->present, true);
     }
     return worker;
 }
@@ -75,6 +76,7 @@ fj_worker_t *fj_registry_enter(fj_pool_t *pool, bool guest)
 void fj_registry_leave(fj_worker_t *worker)
 {
     fj_registry_t *registry = &worker->pool->registry;
+    fj_store_relaxed(&worker->present, false);
     fj_mutex_lock(&registry->lock);
     worker->next_free = registry->free;
     registry->free = worker->index + 1;

@@ -96,9 +96,19 @@ void fj_task_force(fj_task_t *task, fj_state_t state)
 
 fj_status_t fj_task_wait(fj_task_t *task, int64_t deadline)
 {
+    return fj_task_wait_for(NULL, task, deadline);
+}
+
+fj_status_t fj_task_wait_for(fj_task_t *waiting, fj_task_t *task, int64_t deadline)
+{
     /* Acquire pairs with the release of whoever completed it already. */
     uint32_t status = fj_or_acqrel(&task->status, FJ_TASK_WAITED) | FJ_TASK_WAITED;
     while (!fj_state_is_done((fj_state_t)(status & FJ_STATE_MASK))) {
+        /* Asked to stop, then poked: either the request is seen here, or the
+         * word that the sleep compares has been changed by the poke. */
+        if (waiting != NULL && fj_task_stop_requested(waiting)) {
+            return FJ_STOPPED;
+        }
         fj_os_wait_result_t result = fj_os_wait(&task->status, status, deadline);
         status = fj_load_acquire(&task->status); /* pairs with finish */
         if (fj_state_is_done((fj_state_t)(status & FJ_STATE_MASK))) {
@@ -114,7 +124,13 @@ fj_status_t fj_task_wait(fj_task_t *task, int64_t deadline)
     return FJ_OK;
 }
 
-void fj_task_wake(fj_task_t *task)
+void fj_task_poke(fj_task_t *task)
 {
+    (void)atomic_fetch_xor_explicit(&task->status, FJ_TASK_POKED, memory_order_acq_rel);
     fj_os_wake_all(&task->status);
+}
+
+void fj_task_request_stop(fj_task_t *task)
+{
+    (void)fj_or_acqrel(&task->status, FJ_TASK_STOP_REQUESTED); /* pairs with stop_requested */
 }

@@ -58,7 +58,19 @@ void fj_task_force(fj_task_t *task, fj_state_t state);
 /* Sleeps until done, a deadline or a signal. No helping: see fj_join. */
 fj_status_t fj_task_wait(fj_task_t *task, int64_t deadline);
 
-/* Wakes everybody who sleeps in fj_task_wait, so that they look again. */
-void fj_task_wake(fj_task_t *task);
+/* The same on behalf of the task `waiting` (or NULL): also until that one is
+ * asked to stop and fj_task_poke called. */
+fj_status_t fj_task_wait_for(fj_task_t *waiting, fj_task_t *task, int64_t deadline);
+
+/* Makes everybody who sleeps in fj_task_wait look again. */
+void fj_task_poke(fj_task_t *task);
+
+/* Asks a task to stop; whoever it waits for must then be poked. */
+void fj_task_request_stop(fj_task_t *task);
+
+static inline bool fj_task_stop_requested(fj_task_t *task)
+{
+    return (fj_load_acquire(&task->status) & FJ_TASK_STOP_REQUESTED) != 0;
+}
 
 #endif /* FJ_TASK_H */

@@ -22,6 +22,7 @@ typedef struct fj_pool fj_pool_t;
  *          bit  3      WAITED: somebody sleeps on the word, completion wakes
  *          bit  4      EXTRA: belongs to the binding
  *          bit  5      STOP_REQUESTED: the running task was asked to stop
+ *          bit  6      POKED: flips to make waiters look again
  *          bits 16..31 the user's tag
  *
  *   NEW -> QUEUED -> RUNNING -> NORMAL | FAILED
@@ -48,6 +49,7 @@ enum {
     FJ_TASK_WAITED = 1 << 3,
     FJ_TASK_EXTRA = 1 << 4,
     FJ_TASK_STOP_REQUESTED = 1 << 5,
+    FJ_TASK_POKED = 1 << 6,
     FJ_TASK_TAG_SHIFT = 16
 };
 
@@ -112,8 +114,22 @@ enum {
     FJ_PARKER_BUSY = 0,
     FJ_PARKER_IDLE = 1,       /* announced idle; the owner sleeps on the word */
     FJ_PARKER_RELEASED = 2,   /* somebody took it off the idle stack: go and search */
-    FJ_PARKER_RETIRED = 3     /* taken off: leave (still in `total` until it has) */
+    FJ_PARKER_WOKEN = 3,      /* the same, but somebody else has the searcher's role */
+    FJ_PARKER_RETIRED = 4     /* taken off: leave (still in `total` until it has) */
 };
+
+/* A worker's activity word: what the monitor may take it for.
+ *
+ *   bit  0      MARKED: the monitor found it asleep and took it out of `active`
+ *   bit  1      INSIDE: in a top-level task, and not between block_begin and
+ *               block_end
+ *   bits 2..63  goes up whenever INSIDE changes
+ *
+ * The monitor sets and clears MARKED by compare-and-swap while INSIDE; the
+ * owner exchanges the word when INSIDE changes, and if it was MARKED counts
+ * itself active again.
+ */
+enum { FJ_ACTIVITY_MARKED = 1, FJ_ACTIVITY_INSIDE = 2, FJ_ACTIVITY_STEP = 4 };
 
 struct fj_worker {
     fj_deque_t deque;                 /* what its tasks fork */
@@ -126,8 +142,12 @@ struct fj_worker {
     _Atomic(uint64_t) leaves;         /* owner: leaves of range jobs run */
     _Atomic(uint32_t) running;        /* owner: depth of tasks on its stack */
     _Atomic(uint32_t) blocked;        /* owner: > 0 between block_begin and block_end */
+    _Atomic(uint64_t) activity;       /* owner and monitor, see above */
+    _Atomic(int64_t) since;           /* owner: when its top-level task began (coarse) */
+    _Atomic(bool) joining;            /* owner: asleep in a join */
     FJ_OWN_LINE fj_pool_t *pool;      /* constant */
     uint32_t index;                   /* constant: its place in the registry */
+    _Atomic(bool) present;            /* registry: somebody is in this place */
     _Atomic(bool) guest;              /* registry: a caller's thread, counted nowhere */
     uint32_t next_free;               /* registry lock: index + 1 in the list of free places */
     _Atomic(uint32_t) number;         /* k of its name; written by its thread */
@@ -135,7 +155,14 @@ struct fj_worker {
     bool searching;                   /* owner: it holds the searcher's role */
     uint32_t ticks;                   /* owner: top-level picks */
     uint64_t random;                  /* owner: xorshift state */
-    void *local;                      /* owner: the binding's */
+    _Atomic(void *) local;            /* owner: the binding's */
+    _Atomic(int64_t) thread_id, thread_clock; /* owner, before its first task: fj_os_thread_t */
+    uint64_t seen_activity;           /* monitor: at its last look */
+    int64_t seen_cpu;                 /* monitor: its CPU time then */
+    int64_t changed_at;               /* monitor: the look at which that was new */
+    int64_t asleep_since;             /* monitor: by estimate */
+    bool suspect;                     /* monitor: long enough to be judged */
+    uintptr_t seen_word;              /* monitor: the futex word it was marked for, or 0 */
 };
 
 /* ---- pool ---------------------------------------------------------------- */
@@ -147,6 +174,15 @@ typedef struct fj_hooks {
     bool (*start)(fj_worker_t *worker);
     void (*detach)(fj_worker_t *worker);  /* before searching, parking, native code */
     bool (*may_nest)(fj_worker_t *worker); /* enough stack to run one more task inside */
+    /* A worker joins, and may not be replaced for want of threads. False: the join
+     * fails with FJ_AT_LIMIT. Null: it goes on. */
+    bool (*saturate)(fj_worker_t *worker);
+    /* Is that futex word the runtime's own (an interpreter lock)? Who waits for it
+     * is not blocked, however long it takes. */
+    bool (*own_word)(uintptr_t word);
+    /* A task forked the process and returned in the child, where this thread is the
+     * only one and no worker. Does not return. */
+    void (*orphaned)(void);
     void (*stop)(fj_worker_t *worker);    /* last thing in the thread */
     void (*destroyed)(void *user);        /* the pool's memory is about to go */
 } fj_hooks_t;
@@ -154,6 +190,11 @@ typedef struct fj_hooks {
 typedef struct fj_config {
     uint32_t parallelism;             /* workers that should run: 0 (callers run) .. 32767 */
     uint32_t max_workers;             /* hard cap on threads, >= parallelism */
+    uint32_t min_runnable;            /* a blocked worker is replaced by a new thread only if fewer run */
+    bool eager;                       /* replace at every block, queued work or not (Java's rule) */
+    bool monitor;                     /* find workers that block without saying so */
+    uint32_t max_unannounced;         /* spares for those */
+    int64_t window;                   /* ns asleep before a worker counts as blocked */
     bool fifo;                        /* owners take their oldest task first */
     int64_t keep_alive;               /* ns an idle worker stays, FJ_FOREVER: always */
     size_t stack_size;                /* bytes a thread, 0: the system's default */
@@ -169,6 +210,14 @@ enum {
     FJ_PHASE_SHUTDOWN = 1,            /* no outside work any more */
     FJ_PHASE_STOP = 2,                /* workers take nothing more and leave */
     FJ_PHASE_TERMINATED = 4           /* every thread is gone */
+};
+
+/* The monitor's word. */
+enum {
+    FJ_MONITOR_NONE = 0,              /* no thread yet */
+    FJ_MONITOR_AWAKE = 1,             /* looks, every few milliseconds */
+    FJ_MONITOR_ASLEEP = 2,            /* nothing is queued; whoever queues wakes it */
+    FJ_MONITOR_ENDED = 3              /* the pool stops */
 };
 
 enum {
@@ -199,8 +248,15 @@ struct fj_pool {
     _Atomic(uint32_t) quiet_waiters;
     _Atomic(uint32_t) numbered;       /* workers named so far */
     _Atomic(uint32_t) refused;        /* threads the system did not give us */
-    _Atomic(uint32_t) at_limit;       /* times a thread was wanted beyond max_workers */
+    _Atomic(uint32_t) at_limit;       /* times a blocked worker was not replaced: max_workers */
+    _Atomic(uint32_t) joining;        /* workers asleep in a join of this pool's task */
+    _Atomic(uint32_t) marked;         /* workers that the monitor has marked */
+    _Atomic(uint32_t) credit;         /* monitor: workers beyond parallelism that may run */
+    _Atomic(uint64_t) detections;     /* monitor: marks so far */
+    _Atomic(uint64_t) spares_started; /* threads started while `parallelism` existed */
+    fj_word_t monitor;                /* FJ_MONITOR_ below; the monitor sleeps on it */
     _Atomic(uint32_t) references;     /* the handle's, and one a thread */
+    void (*monitor_main)(void *);     /* constant: the monitor's thread */
     void (*thread_main)(void *);      /* constant: what lower layers start, see fj_pool.c */
     void (*thread_gone)(fj_pool_t *); /* constant: fj_quiesce_thread_gone */
     fj_lane_t lane;

@@ -175,7 +175,12 @@ static bool run_loop(fj_worker_t *worker)
         }
         if (task != NULL) {
             fj_worker_end_search(worker);
+            fj_idle_task_begin(worker);
             fj_worker_run_entry(worker, task);
+            if (FJ_UNLIKELY(fj_current == NULL)) { /* see fj_after_fork_child */
+                pool->config.hooks.orphaned();
+            }
+            fj_idle_task_end(worker);
             continue;
         }
         if (fj_quiesce_stopping(pool)) {
@@ -186,8 +191,7 @@ static bool run_loop(fj_worker_t *worker)
             || (fj_load_seqcst(&pool->phase) & FJ_PHASE_SHUTDOWN)) { /* partner: shutdown */
             fj_quiesce_check(pool);
         }
-        worker->searching = fj_idle_sleep(worker);
-        if (!worker->searching) {
+        if (!fj_idle_sleep(worker)) {
             return false;
         }
     }
@@ -200,7 +204,10 @@ bool fj_worker_main(fj_worker_t *worker)
     bool active = true;
     fj_current = worker;
     fj_store_relaxed(&worker->number, fj_add_relaxed(&pool->numbered, 1) + 1);
-    worker->searching = true;                /* it was started to search */
+    fj_os_thread_t self;
+    fj_os_self(&self);
+    fj_store_relaxed(&worker->thread_id, self.id); /* published with its first task */
+    fj_store_relaxed(&worker->thread_clock, self.known ? self.clock : INT64_MIN);
     if (hooks->start == NULL || hooks->start(worker)) {
         active = run_loop(worker);
     } else {
