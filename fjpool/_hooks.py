@@ -1,9 +1,11 @@
 """What the C core calls back. Imported once, by _pool."""
 
 import concurrent.futures as _futures
+import functools
 import os
 import sys
 import threading
+import warnings
 from concurrent.futures import _base
 
 from . import _core, _errors
@@ -41,6 +43,27 @@ def _leaf_error(where: "tuple[int, int, int]") -> BaseException:
     return _errors.LeafError(*where)
 
 
+def _limit_reached(pool) -> None:
+    warnings.warn(
+        f"{pool!r} has reached max_workers={pool.max_workers}: blocked workers are not replaced "
+        'any more, and queued tasks wait for them (saturate="raise" makes this an error)',
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _decorate_blocking(function):
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"managed_block decorates a function, not {type(function).__name__}")
+
+    @functools.wraps(function)
+    def blocking(*args, **kwargs):
+        with _core.managed_block():
+            return function(*args, **kwargs)
+
+    return blocking
+
+
 def install(ambient_pool) -> None:
     """Hands everything over; `ambient_pool` is called outside of workers to find a pool."""
     _core.set_hooks(
@@ -51,12 +74,15 @@ def install(ambient_pool) -> None:
             "InvalidStateError": _futures.InvalidStateError,
             "RejectedExecutionError": _errors.RejectedExecutionError,
             "BrokenExecutor": _errors.BrokenThreadPool,
+            "main_thread": threading.main_thread().ident,
             "new_condition": lambda _: threading.Condition(),
             "worker_started": _worker_started,
             "worker_stopped": _worker_stopped,
             "callback_failed": _callback_failed,
             "initializer_failed": _initializer_failed,
             "leaf_error": _leaf_error,
+            "limit_reached": _limit_reached,
+            "decorate_blocking": _decorate_blocking,
             "ambient_pool": lambda _: ambient_pool(),
         }
     )

@@ -32,14 +32,14 @@ PYTHON_LEAF = 0
 CALL, NOTHING = 0, 5
 OPERATIONS = {operator.add: 1, operator.mul: 2, min: 3, max: 4}
 
-# Leaves a worker gets when no chunksize is given: enough to even out a skew, few enough that a
-# Python leaf's cost does not show.
-LEAVES_PER_WORKER = 16
+# Leaves when no chunksize is given: enough to even out a skew, few enough that a Python leaf's
+# cost does not show. Not a matter of workers, so that the tree, and a sum's bits, are the same.
+LEAVES = 256
 
 
-def _chunk(chunksize, n, parallelism, per_worker):
+def _chunk(chunksize, n, pieces=LEAVES):
     if chunksize is None or chunksize == "auto":
-        return max(1, n // (per_worker * parallelism))
+        return max(1, n // pieces)
     try:
         chunk = operator.index(chunksize)
     except TypeError:
@@ -47,6 +47,14 @@ def _chunk(chunksize, n, parallelism, per_worker):
     if chunk < 1:
         raise ValueError(f"chunksize must be at least 1, not {chunk}")
     return min(chunk, INT64 - 1)
+
+
+def check_tuple(name, value):
+    """The value as a tuple."""
+    try:
+        return tuple(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a tuple, not {type(value).__name__}") from None
 
 
 def _check_callable(name, function):
@@ -61,13 +69,16 @@ def _call_chunk(fn, chunk):
     return [fn(*args) for args in chunk]
 
 
-def _results(futures, timeout):
-    end = None if timeout is None else monotonic() + timeout
+def _results(futures, end):
     futures.reverse()
     try:
         while futures:
             left = None if end is None else end - monotonic()
-            yield from futures.pop().result(left)
+            chunk = futures[-1].result(left)
+            del futures[-1]
+            chunk.reverse()
+            while chunk:
+                yield chunk.pop()  # nobody else holds it
     finally:
         for future in futures:
             future.cancel()
@@ -76,8 +87,9 @@ def _results(futures, timeout):
 def map_on(pool, fn, argument_tuples, timeout, chunksize):
     """Submits the calls in chunks at once; the generator only collects."""
     _check_callable("fn", fn)
+    end = None if timeout is None else monotonic() + timeout
     calls = list(argument_tuples)
-    chunk = _chunk(chunksize, len(calls), pool.parallelism, 32)
+    chunk = _chunk(chunksize, len(calls), 32 * pool.parallelism)
     futures = []
     try:
         for lo in range(0, len(calls), chunk):
@@ -86,7 +98,7 @@ def map_on(pool, fn, argument_tuples, timeout, chunksize):
         for future in futures:
             future.cancel()
         raise
-    return _results(futures, timeout)
+    return _results(futures, end)
 
 
 # ---- ranges ----
@@ -133,14 +145,14 @@ def _leaf(leaf, args, data, wants_value):
 def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, args, data):
     """`ForkJoinPool.parallel_reduce`."""
     _check_callable("combine", combine)
-    args = tuple(args)
+    args = check_tuple("args", args)
     start, stop = _bounds(start, stop)
     kind, leaf, address, data = _leaf(leaf, args, data, True)
+    chunk = _chunk(chunksize, stop - start)
     if start >= stop:
         if initial is MISSING:
             raise TypeError("parallel_reduce of an empty range with no initial value")
         return initial
-    chunk = _chunk(chunksize, stop - start, pool.parallelism, LEAVES_PER_WORKER)
     try:
         operation = OPERATIONS.get(combine, CALL)
     except TypeError:  # an unhashable callable
@@ -151,11 +163,11 @@ def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, arg
 
 def parallel_for_on(pool, body, start, stop, chunksize, args, data):
     """`ForkJoinPool.parallel_for`."""
-    args = tuple(args)
+    args = check_tuple("args", args)
     start, stop = _bounds(start, stop)
     kind, body, address, data = _leaf(body, args, data, False)
+    chunk = _chunk(chunksize, stop - start)
     if start < stop:
-        chunk = _chunk(chunksize, stop - start, pool.parallelism, LEAVES_PER_WORKER)
         pool._range(kind, body, address, args, start, stop, chunk, NOTHING, None, data)
 
 
@@ -163,11 +175,11 @@ def reduce_on(pool, fn, iterable, initial, chunksize):
     """`ForkJoinPool.reduce`."""
     _check_callable("fn", fn)
     items = list(iterable)
+    chunk = _chunk(chunksize, len(items))
     if not items:
         if initial is MISSING:
             raise TypeError("reduce of an empty iterable with no initial value")
         return initial
-    chunk = _chunk(chunksize, len(items), pool.parallelism, LEAVES_PER_WORKER)
 
     def leaf(lo, hi):
         return functools.reduce(fn, items[lo:hi])

@@ -1,12 +1,13 @@
 """ForkJoinPool and the common pool: argument checks and Python's habits around _core.Pool."""
 
+import itertools
 import operator
+import sys
 import threading
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
-from . import _core, _cpus, _hooks, _parallel
+from . import _blocking, _core, _cpus, _hooks, _parallel
 from ._task import Future
 
 __all__ = ["ForkJoinPool", "common_pool", "current_pool", "use"]
@@ -16,6 +17,8 @@ SPARES = 256
 LEAST_KEEP_ALIVE = 0.02
 LEAST_STACK = 64 * 1024
 MOST_CAPACITY = 2**26
+MAX_UNANNOUNCED = 64
+LEAST_WINDOW = 0.02
 
 
 def _integer(name, value, low, high):
@@ -59,19 +62,23 @@ def _callable_or_none(name, value):
     return value
 
 
-class _Numbers:
-    """Pools without a prefix are numbered from 1."""
+def _saturate_policy(value):
+    """What the core wants: None to wait, True to raise, or the predicate."""
+    if value == "wait":
+        return None
+    if value == "raise":
+        return True
+    if not callable(value):
+        raise ValueError(f'saturate must be "wait", "raise" or a predicate of the pool, not {value!r}')
+    return value
 
-    def __init__(self) -> None:
-        self.lock, self.last = threading.Lock(), 0
 
-    def next(self) -> int:
-        with self.lock:
-            self.last += 1
-            return self.last
+def _window():
+    """Seconds asleep before a worker counts as blocked: no GIL waiter sleeps so long."""
+    return max(LEAST_WINDOW, 2 * sys.getswitchinterval())
 
 
-_numbers = _Numbers()
+_numbers = itertools.count(1)  # for pools without a prefix; next() is one step under the GIL
 
 
 class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
@@ -104,6 +111,19 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         Tasks that one queue may hold, 2 to 2**26. Past it `RejectedExecutionError` is raised.
     finalizer : callable, optional
         Called in each worker as it leaves, to close what `initializer` opened.
+    blocking : {"auto", "announced"}
+        Whether workers that block without saying so are found (within 25 ms, on Linux) and
+        replaced like those that do.
+    max_unannounced : int
+        The most threads that stand in for those, 0 to 32767.
+    min_runnable : int, optional
+        A blocked worker is replaced by a new thread only if fewer than so many run. Default:
+        parallelism.
+    saturate : {"wait", "raise"} or callable
+        What happens when a worker blocks, work is queued and `max_workers` is reached: carry on
+        without a replacement (counted, and warned about once a pool); raise
+        `RejectedExecutionError` in the blocking task; or whatever ``saturate(pool)`` says, True
+        meaning carry on.
     join_at_exit : bool
         Whether the interpreter waits for this pool's work before it exits.
 
@@ -140,7 +160,12 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         stack_size=None,
         queue_capacity=2**24,
         finalizer=None,
+        blocking="auto",
+        max_unannounced=MAX_UNANNOUNCED,
+        min_runnable=None,
+        saturate="wait",
         join_at_exit=True,
+        _eager=False,
     ):
         parallelism, max_workers = _sizes(parallelism, max_workers)
         if not isinstance(thread_name_prefix, str):
@@ -153,6 +178,11 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         keep_alive = _keep_alive_seconds(keep_alive)
         _callable_or_none("initializer", initializer)
         _callable_or_none("finalizer", finalizer)
+        if blocking not in ("auto", "announced"):
+            raise ValueError(f'blocking must be "auto" or "announced", not {blocking!r}')
+        max_unannounced = _integer("max_unannounced", max_unannounced, 0, MAX_WORKERS)
+        if min_runnable is not None:
+            min_runnable = _integer("min_runnable", min_runnable, 0, MAX_WORKERS)
         prefix = f"{thread_name_prefix}_" if thread_name_prefix else ""
         super().__init__(
             parallelism=parallelism,
@@ -161,13 +191,19 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             keep_alive=keep_alive,
             stack_size=stack_size or 0,
             queue_capacity=queue_capacity,
-            prefix=prefix or f"ForkJoinPool-{_numbers.next()}-worker-",
+            prefix=prefix or f"ForkJoinPool-{next(_numbers)}-worker-",
             first=0 if prefix else 1,
             initializer=initializer,
-            initargs=tuple(initargs),
+            initargs=_parallel.check_tuple("initargs", initargs),
             finalizer=finalizer,
             join_at_exit=bool(join_at_exit),
             common=False,
+            min_runnable=MAX_WORKERS if min_runnable is None else min_runnable,
+            eager=_eager,
+            monitor=blocking == "auto",
+            max_unannounced=max_unannounced,
+            window=_window(),
+            saturate=_saturate_policy(saturate),
         )
         self._order = order
         self._limit = max_workers
@@ -391,16 +427,23 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         RuntimeError
             `wait` from one of the pool's own tasks: it could never end.
         """
+        if self._is_inherited():
+            return  # after os.fork: the parent's, and nothing of it runs here
         if cancel_futures:
             self._stop()
         else:
-            self._shutdown()
+            self._refuse()
         if wait:
             self._await_termination(None)
 
     def shutdown_now(self):
-        """Takes no more work and cancels what has not started; does not wait."""
+        """Takes no more work, cancels what has not started, asks what runs to stop.
+
+        A running task is woken with CancelledError where it waits in fjpool, and sees
+        ``fjpool.current_task().cancel_requested``. Does not wait.
+        """
         self._stop()
+        self._interrupt()
 
     def close(self):
         """Finishes what was submitted and waits for it; ``with`` does this at its end.
@@ -468,8 +511,37 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         return self._limit
 
     @property
+    def _shutdown(self) -> bool:  # the standard pool's attribute
+        return self.is_shutdown
+
+    @property
     def _max_workers(self) -> int:  # what dask and joblib look at
         return self.parallelism
+
+    def managed_block(self, blocker):
+        """Runs a `ManagedBlocker`: see there."""
+        _blocking.run_blocker(blocker)
+
+    def dump(self):
+        """What each worker is doing, one line a worker, then the pool's numbers.
+
+        Returns
+        -------
+        str
+            Worker name, what it runs (function, file, line), for how long, and its state:
+            running, joining a task, managed-blocked, blocked unannounced in a system call,
+            waiting for the GIL, idle. Then queues, spares and limit.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(1) as pool:
+        ...     print(pool.dump())  # doctest: +ELLIPSIS
+        <ForkJoinPool [Running, parallelism = 1, ...
+        """
+        from . import _dump
+
+        return _dump.dump(self)
 
     def leaf_counts(self):
         """How many leaves of parallel_for and parallel_reduce each worker has run.
@@ -486,6 +558,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         return counts
 
     def __repr__(self) -> str:
+        if self._is_inherited():
+            return f"<{type(self).__name__} of the parent process>"
         phase = self._phase()
         state = (
             "Terminated" if phase & _core.TERMINATED
@@ -522,6 +596,12 @@ class _CommonPool(ForkJoinPool):
             finalizer=None,
             join_at_exit=False,
             common=True,
+            min_runnable=MAX_WORKERS,
+            eager=False,
+            monitor=True,
+            max_unannounced=MAX_UNANNOUNCED,
+            window=_window(),
+            saturate=None,
         )
         self._order, self._limit = "lifo", limit
 

@@ -8,6 +8,10 @@
  */
 #include "fjpy.h"
 
+#include <dlfcn.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
 #include <stddef.h>
 #include <unistd.h>
 
@@ -16,12 +20,12 @@ enum { STACK_RESERVE = 192 * 1024, FRAME_RESERVE = 150 };
 
 static _Thread_local PyThreadState *own_state;   /* while detached */
 static _Thread_local bool owns_state;            /* made here, so it goes with the thread */
-static _Thread_local fjpy_task_t *current;
+static _Thread_local fjpy_local_t local;
 static _Thread_local fj_worker_t *me;           /* the worker this thread is, to its end */
 
-fjpy_task_t *fjpy_current_task(void)
+fjpy_local_t *fjpy_local(void)
 {
-    return current;
+    return &local;
 }
 
 /* ---- attaching ---- */
@@ -60,6 +64,8 @@ static void introduce(fj_worker_t *worker)
     char name[128];
     worker_name(worker, name, sizeof name);
     owns_state = true;
+    local.ident = PyThread_get_thread_ident();
+    fj_worker_set_local(worker, &local);
     PyObject *text = PyUnicode_FromString(name);
     report(text != NULL ? fjpy_hook("worker_started", text) : NULL, text);
     Py_XDECREF(text);
@@ -131,6 +137,7 @@ void fjpy_worker_stop(fj_worker_t *worker)
     }
     fjpy_attach();
     report(fjpy_hook("worker_stopped", Py_None), NULL);
+    fj_worker_set_local(worker, NULL);       /* attached: nobody is looking at it now */
     PyGILState_Release(PyGILState_UNLOCKED); /* the Ensure in fjpy_attach: the state goes */
     own_state = NULL;
     owns_state = false;
@@ -140,6 +147,13 @@ void fjpy_forget_worker(void)
 {
     me = NULL;
     owns_state = false;
+}
+
+/* The child of a fork in a task ends as a script does at its end. */
+void fjpy_orphaned(void)
+{
+    fjpy_attach();
+    Py_Exit(0);
 }
 
 /* Python frames that may still be stacked on this thread. */
@@ -161,6 +175,61 @@ bool fjpy_may_nest(fj_worker_t *worker)
     (void)worker;
     return fj_os_stack_left() > STACK_RESERVE
         && (!PyGILState_Check() || frames_left() > FRAME_RESERVE);
+}
+
+int fjpy_at_limit(fjpy_shared_t *shared)
+{
+    PyObject *owner = shared->owner;
+    if (shared->saturate == Py_True) {
+        return 0;
+    }
+    if (shared->saturate != NULL) {
+        PyObject *answer = PyObject_CallOneArg(shared->saturate, owner != NULL ? owner : Py_None);
+        int carry_on = answer != NULL ? PyObject_IsTrue(answer) : -1;
+        Py_XDECREF(answer);
+        return carry_on;
+    }
+    if (!shared->warned && owner != NULL) {
+        shared->warned = true;
+        PyObject *result = fjpy_hook("limit_reached", owner);
+        Py_XDECREF(result);
+        return result != NULL ? 1 : -1;
+    }
+    return 1;
+}
+
+/* The core's hook, in a join: false, perhaps with an exception set. */
+bool fjpy_saturate(fj_worker_t *worker)
+{
+    fjpy_attach();
+    bool carry_on = fjpy_at_limit(shared_of(worker)) == 1;
+    fjpy_detach(worker);
+    return carry_on;
+}
+
+/* Does a futex word belong to the interpreter's lock? Everything of it lies in
+ * one static structure, whose place and size the dynamic linker knows. */
+bool fjpy_own_word(uintptr_t word)
+{
+#if defined(RTLD_DL_SYMENT)
+    static _Atomic(uintptr_t) start;
+    static _Atomic(uintptr_t) size;
+    if (fj_load_acquire(&start) == 0) {
+        void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+        Dl_info info;
+        ElfW(Sym) *symbol = NULL;
+        if (runtime == NULL || dladdr1(runtime, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0
+            || symbol == NULL) {
+            return false;
+        }
+        fj_store_relaxed(&size, (uintptr_t)symbol->st_size);
+        fj_store_release(&start, (uintptr_t)runtime); /* pairs with the load above */
+    }
+    return word - fj_load_relaxed(&start) < fj_load_relaxed(&size);
+#else
+    (void)word;
+    return false;
+#endif
 }
 
 /* ---- calling ---- */
@@ -252,10 +321,13 @@ static void task_run(fj_task_t *task, fj_worker_t *worker)
         return;                              /* completed by hand since it was claimed */
     }
     Py_INCREF(self);
-    fjpy_task_t *outer = current;
-    current = self;
+    self->outer = local.current;
+    self->runner = &local;
+    local.current = self;
     PyObject *result = call_in_context(self);
-    current = outer;
+    local.current = self->outer;
+    self->outer = NULL;
+    self->runner = NULL;
     if (result != NULL) {
         (void)fjpy_task_finish(self, FJ_NORMAL, result);
     } else {

@@ -194,6 +194,27 @@
     ">>> future.cancel(), future.cancel(), future.cancelled()\n" \
     "(True, True, True)"
 
+#define FJPY_TASK_REQUEST_CANCEL_DOC \
+    "request_cancel($self, /)\n--\n\n" \
+    "Cancels the task, or asks it to stop if it runs.\n\n" \
+    "A running task is woken with CancelledError where it waits in fjpool, and\n" \
+    "sees ``cancel_requested``; what it does then is its own affair.\n\n" \
+    "Returns\n" \
+    "-------\n" \
+    "bool\n" \
+    "    False: it was done already.\n\n" \
+    "Examples\n" \
+    "--------\n" \
+    ">>> import fjpool\n" \
+    ">>> with fjpool.ForkJoinPool(1) as pool:\n" \
+    "...     asleep = pool.submit(fjpool.sleep, 3600)\n" \
+    "...     asleep.request_cancel()\n" \
+    "True"
+
+#define FJPY_TASK_CANCEL_REQUESTED_DOC \
+    "Whether `request_cancel` was called, or the pool's `shutdown_now`, while\n" \
+    "the task ran."
+
 #define FJPY_TASK_IS_COMPLETED_NORMALLY_DOC \
     "is_completed_normally($self, /)\n--\n\n" \
     "Whether the task has ended with a result.\n\n" \

@@ -21,9 +21,16 @@ PyObject *fjpy_raise(fj_status_t status)
     case FJ_NO_THREAD:
         PyErr_SetString(PyExc_RuntimeError, "can't start new thread");
         break;
+    case FJ_AT_LIMIT:
+        PyErr_SetString(fjpy.rejected_error, "Thread limit exceeded replacing blocked worker");
+        break;
     case FJ_STARVED:
         PyErr_SetString(fjpy.rejected_error,
-                        "Thread limit exceeded replacing blocked worker");
+                        "every worker waits in a join, work is queued, and the thread limit "
+                        "(max_workers) is reached: nothing could ever run again");
+        break;
+    case FJ_STOPPED:
+        PyErr_SetString(fjpy.cancelled_error, "the task was asked to stop");
         break;
     case FJ_OK:
     case FJ_INTERRUPTED:

@@ -35,7 +35,16 @@ typedef struct fjpy_task {
     PyObject *condition, *waiters;      /* made when somebody looks: FJ_TASK_EXTRA */
     PyObject *callbacks;   /* list */
     PyObject *weakrefs;
+    struct fjpy_local *runner; /* while it runs: its thread's, and */
+    struct fjpy_task *outer;   /* the task which that thread ran before */
 } fjpy_task_t;
+
+/* What a thread is doing; others may look while attached. */
+typedef struct fjpy_local {
+    fjpy_task_t *current;  /* the innermost task it runs */
+    fjpy_task_t *awaited;  /* what it sleeps for */
+    unsigned long ident;   /* Python's name of it, 0 until it has attached */
+} fjpy_local_t;
 
 /* What a pool needs of Python. Lives as long as the core's pool. */
 typedef struct fjpy_shared fjpy_shared_t;
@@ -43,12 +52,15 @@ struct fjpy_shared {
     fj_pool_t *pool;
     PyObject *owner;       /* borrowed: the Pool object, NULL once it is gone */
     PyObject *initializer, *initargs, *finalizer;
-    char prefix[96];       /* worker names are prefix and number */
+    char *prefix;          /* worker names are prefix and number */
     uint32_t first;        /* number of the first worker, 0 or 1 */
     bool common;           /* the common pool: never shut down by users */
+    bool callers_run;      /* parallelism 0: who waits for a task runs it */
     bool join_at_exit;
     _Atomic(bool) abandoned; /* workers must not attach any more */
     bool broken;           /* the initializer failed */
+    PyObject *saturate;    /* NULL: wait, True: raise, else a predicate */
+    bool warned;           /* about the thread limit */
     uint32_t epoch;
     bool visited;          /* by at_exit; under the list's lock */
     fjpy_shared_t *next, **link; /* the list of all pools, under its lock */
@@ -62,6 +74,7 @@ typedef struct fjpy_pool {
 /* One interpreter only (module.c refuses others), so the state is one struct. */
 typedef struct fjpy_state {
     PyTypeObject *task_type, *pool_type;
+    unsigned long main_thread;     /* its ident: the one that handles signals */
     PyObject *hooks;               /* dict of Python functions, see fjpool/_hooks.py */
     PyTypeObject *future_type;     /* fjpool.Future */
     PyObject *cancelled_error, *timeout_error, *invalid_state_error, *rejected_error,
@@ -83,7 +96,12 @@ bool fjpy_worker_start(fj_worker_t *worker);   /* hooks of the core */
 void fjpy_worker_stop(fj_worker_t *worker);
 bool fjpy_may_nest(fj_worker_t *worker);
 void fjpy_forget_worker(void);                 /* in a forked child */
-fjpy_task_t *fjpy_current_task(void);
+fjpy_local_t *fjpy_local(void);                /* the calling thread's */
+bool fjpy_saturate(fj_worker_t *worker);
+bool fjpy_own_word(uintptr_t word);
+void fjpy_orphaned(void);
+/* At the thread limit: 1: block all the same; 0: refuse; -1: an exception. */
+int fjpy_at_limit(fjpy_shared_t *shared);
 /* The raised exception, with its traceback set; clears it. */
 PyObject *fjpy_take_exception(void);
 /* hooks[name](*args): a new reference, or NULL and an exception. */
@@ -98,11 +116,18 @@ bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value);
 PyObject *fjpy_task_outcome(fjpy_task_t *self); /* of a done task */
 /* Waits; -1 and an exception on time-out, a signal's handler raising, fork. */
 int fjpy_task_wait(fjpy_task_t *self, int64_t deadline);
+/* A future completed by hand. */
+fjpy_task_t *fjpy_future_bare(void);
+/* Asks a running task to stop: wakes its wait. */
+void fjpy_task_interrupt(fjpy_task_t *self);
 /* A future that will run function(*args, **kwargs). */
 fjpy_task_t *fjpy_future_new(PyObject *function, PyObject *args, PyObject *kwargs);
 /* Queues it: NEW -> QUEUED. fjpy_fork: onto the calling worker's deque. */
 int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared);
 int fjpy_task_fork(fjpy_task_t *self);
+/* How long to sleep at a time. A signal that arrives between the last look and the
+ * sleep wakes nobody, so the thread that handles signals looks every 50 ms. */
+int64_t fjpy_slice(int64_t deadline);
 /* None: for ever. Seconds to a deadline; -1 and an exception. */
 int fjpy_deadline(PyObject *timeout, int64_t *deadline);
 
@@ -117,6 +142,10 @@ fjpy_pool_t *fjpy_ambient_pool(void);
 bool fjpy_shared_is_broken(fj_pool_t *pool);
 PyObject *fjpy_at_exit(PyObject *module, PyObject *seconds);
 PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
+
+/* ---- blocker.c ---- */
+int fjpy_blocker_add(PyObject *module);
+PyObject *fjpy_sleep(PyObject *module, PyObject *seconds);
 
 /* ---- leaf.c ---- */
 PyObject *fjpy_pool_range(PyObject *pool, PyObject *args);

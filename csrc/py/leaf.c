@@ -339,11 +339,12 @@ static int await_root(range_t *range)
     for (;;) {
         fj_status_t status;
         if (fj_current != NULL) {            /* another pool's worker: it compensates */
-            status = fj_join(fj_current, &range->job.root, FJ_FOREVER);
+            status = fj_join_firmly(fj_current, &range->job.root);
             fjpy_attach();
         } else {
+            int64_t slice = fjpy_slice(FJ_FOREVER);
             Py_BEGIN_ALLOW_THREADS
-            status = fj_join(NULL, &range->job.root, FJ_FOREVER);
+            status = fj_task_wait(&range->job.root, slice);
             Py_END_ALLOW_THREADS
         }
         if (status == FJ_OK) {

@@ -29,6 +29,11 @@ static PyObject *set_hooks(PyObject *Py_UNUSED(module), PyObject *hooks)
         }
         Py_XSETREF(*kept[i].place, Py_NewRef(value));
     }
+    PyObject *main_thread = PyDict_GetItemString(hooks, "main_thread");
+    fjpy.main_thread = main_thread != NULL ? PyLong_AsUnsignedLong(main_thread) : 0;
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
     Py_XSETREF(fjpy.hooks, Py_NewRef(hooks));
     Py_RETURN_NONE;
 }
@@ -43,7 +48,7 @@ static PyObject *current_pool(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
 
 static PyObject *current_task(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    PyObject *task = (PyObject *)fjpy_current_task();
+    PyObject *task = (PyObject *)fjpy_local()->current;
     return Py_NewRef(task != NULL ? task : Py_None);
 }
 
@@ -72,6 +77,7 @@ static PyMethodDef methods[] = {
     {"current_pool", current_pool, METH_NOARGS, NULL},
     {"current_task", current_task, METH_NOARGS, NULL},
     {"fork_call", (PyCFunction)(void (*)(void))fork_call, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"sleep", fjpy_sleep, METH_O, NULL},
     {"at_exit", fjpy_at_exit, METH_O, NULL},
     {"after_fork_child", fjpy_after_fork_child, METH_NOARGS, NULL},
     {"capsule_info", fjpy_capsule_info, METH_O, NULL},
@@ -109,7 +115,9 @@ static int execute(PyObject *module)
         || PyModule_AddIntConstant(module, "TERMINATED", FJ_PHASE_TERMINATED) < 0) {
         return -1;
     }
-    return fjpy_task_add(module) < 0 || fjpy_pool_add(module) < 0 ? -1 : 0;
+    return fjpy_task_add(module) < 0 || fjpy_pool_add(module) < 0 || fjpy_blocker_add(module) < 0
+               ? -1
+               : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -40,14 +40,17 @@ static void destroyed(void *user)
 {
     fjpy_shared_t *shared = user;
     unlink_shared(shared);
-    bool python = shared->initializer != NULL || shared->finalizer != NULL;
+    bool python = shared->initializer != NULL || shared->finalizer != NULL
+               || shared->saturate != NULL;
     if (python && !fj_load_relaxed(&shared->abandoned) && !fjpy_exiting) {
         PyGILState_STATE state = PyGILState_Ensure();
         Py_XDECREF(shared->initializer);
         Py_XDECREF(shared->initargs);
         Py_XDECREF(shared->finalizer);
+        Py_XDECREF(shared->saturate);
         PyGILState_Release(state);
     }
+    free(shared->prefix);
     free(shared);
 }
 
@@ -95,18 +98,20 @@ static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"parallelism", "max_workers", "fifo", "keep_alive", "stack_size",
                             "queue_capacity", "prefix", "first", "initializer", "initargs",
-                            "finalizer", "join_at_exit", "common", NULL};
-    unsigned int parallelism, max_workers, first;
-    int fifo, join_at_exit, common;
-    double keep_alive;
+                            "finalizer", "join_at_exit", "common", "min_runnable", "eager",
+                            "monitor", "max_unannounced", "window", "saturate", NULL};
+    unsigned int parallelism, max_workers, first, min_runnable, max_unannounced;
+    int fifo, join_at_exit, common, eager, monitor;
+    double keep_alive, window;
     Py_ssize_t stack_size, queue_capacity;
     const char *prefix;
-    PyObject *initializer, *initargs, *finalizer;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIpdnnsIOO!Opp", names, &parallelism,
+    PyObject *initializer, *initargs, *finalizer, *saturate;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIpdnnsIOO!OppIppIdO", names, &parallelism,
                                      &max_workers, &fifo, &keep_alive, &stack_size,
                                      &queue_capacity, &prefix, &first, &initializer,
                                      &PyTuple_Type, &initargs, &finalizer, &join_at_exit,
-                                     &common)) {
+                                     &common, &min_runnable, &eager, &monitor,
+                                     &max_unannounced, &window, &saturate)) {
         return -1;
     }
     if (as_pool(object)->shared != NULL) {
@@ -120,15 +125,22 @@ static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
     }
     fj_config_t config = fj_config_default(parallelism);
     config.max_workers = max_workers;
+    config.min_runnable = min_runnable;
+    config.eager = eager;
+    config.monitor = monitor;
+    config.max_unannounced = max_unannounced;
+    config.window = (int64_t)(window * 1e9);
     config.fifo = fifo;
     config.keep_alive = keep_alive < 9e9 ? (int64_t)(keep_alive * 1e9) : FJ_FOREVER;
     config.stack_size = (size_t)stack_size;
     config.queue_capacity = (size_t)queue_capacity;
     config.user = shared;
-    config.hooks = (fj_hooks_t){fjpy_worker_start, fjpy_detach, fjpy_may_nest, fjpy_worker_stop,
-                                destroyed};
-    shared->pool = fj_pool_create(&config);
+    config.hooks = (fj_hooks_t){fjpy_worker_start, fjpy_detach, fjpy_may_nest, fjpy_saturate,
+                                fjpy_own_word, fjpy_orphaned, fjpy_worker_stop, destroyed};
+    shared->prefix = strdup(prefix);
+    shared->pool = shared->prefix != NULL ? fj_pool_create(&config) : NULL;
     if (shared->pool == NULL) {
+        free(shared->prefix);
         free(shared);
         PyErr_NoMemory();
         return -1;
@@ -137,10 +149,11 @@ static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
     shared->initializer = initializer != Py_None ? Py_NewRef(initializer) : NULL;
     shared->initargs = shared->initializer != NULL ? Py_NewRef(initargs) : NULL;
     shared->finalizer = finalizer != Py_None ? Py_NewRef(finalizer) : NULL;
-    (void)snprintf(shared->prefix, sizeof shared->prefix, "%s", prefix);
+    shared->saturate = saturate != Py_None ? Py_NewRef(saturate) : NULL;
     shared->first = first;
     shared->join_at_exit = join_at_exit;
     shared->common = common;
+    shared->callers_run = parallelism == 0;
     shared->epoch = fjpy_epoch;
     link_shared(shared);
     as_pool(object)->shared = shared;
@@ -155,8 +168,18 @@ static int tp_traverse(PyObject *object, visitproc visit, void *arg)
         Py_VISIT(shared->initializer);
         Py_VISIT(shared->initargs);
         Py_VISIT(shared->finalizer);
+        Py_VISIT(shared->saturate);
     }
     return 0;
+}
+
+/* From now on nobody may revive it through current_pool. */
+static void tp_finalize(PyObject *object)
+{
+    fjpy_shared_t *shared = as_pool(object)->shared;
+    if (shared != NULL) {
+        shared->owner = NULL;
+    }
 }
 
 /* Dropped without shutdown: what is queued still runs, then the threads go. */
@@ -166,7 +189,6 @@ static void tp_dealloc(PyObject *object)
     fjpy_shared_t *shared = as_pool(object)->shared;
     PyObject_GC_UnTrack(object);
     if (shared != NULL && shared->epoch == fjpy_epoch) { /* else: the parent's, let it lie */
-        shared->owner = NULL;
         fj_pool_t *pool = shared->pool;
         fj_pool_shutdown(pool);
         fj_pool_release(pool);
@@ -220,6 +242,12 @@ static PyObject *pool_is_mine(PyObject *object, PyObject *Py_UNUSED(none))
     return shared == NULL ? NULL : PyBool_FromLong(fj_worker_pool(fj_current) == shared->pool);
 }
 
+static PyObject *pool_is_inherited(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = as_pool(object)->shared;
+    return PyBool_FromLong(shared != NULL && shared->epoch != fjpy_epoch);
+}
+
 /* ---- the end ---- */
 
 static PyObject *pool_shutdown(PyObject *object, PyObject *Py_UNUSED(none))
@@ -242,15 +270,73 @@ static PyObject *pool_stop(PyObject *object, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
+/* Asks everything that runs to stop, and wakes it where it waits. */
+static PyObject *pool_interrupt(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    fj_worker_state_t state;
+    if (shared == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; fj_pool_worker_state(shared->pool, i, &state); i++) {
+        fjpy_local_t *local = state.present ? state.local : NULL;
+        for (fjpy_task_t *task = local != NULL ? local->current : NULL; task != NULL;
+             task = task->outer) {
+            fjpy_task_interrupt(task);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* One tuple a worker: name, activity, seconds in its task, native thread id,
+ * Python thread id, the task, what it awaits. */
+static PyObject *pool_worker_states(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    static const char *const names[] = {
+        [FJ_IDLE] = "idle", [FJ_SEARCHING] = "searching", [FJ_BUSY] = "running",
+        [FJ_JOINING] = "joining", [FJ_BLOCKED] = "managed-blocked",
+        [FJ_UNANNOUNCED] = "blocked unannounced",
+    };
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    PyObject *rows = shared != NULL ? PyList_New(0) : NULL;
+    fj_worker_state_t state;
+    for (uint32_t i = 0; rows != NULL && fj_pool_worker_state(shared->pool, i, &state); i++) {
+        if (!state.present) {
+            continue;
+        }
+        fjpy_local_t *local = state.local;
+        PyObject *task = local != NULL ? (PyObject *)local->current : NULL;
+        PyObject *awaited = local != NULL ? (PyObject *)local->awaited : NULL;
+        fj_os_sleep_t sleep = fj_os_sleeping(&state.thread);
+        PyObject *name = PyUnicode_FromFormat("%s%u", shared->prefix,
+                                              state.number - 1 + shared->first);
+        PyObject *row = name == NULL ? NULL : Py_BuildValue(
+            "NsdLkOOlO", name, names[state.activity],
+            (double)(fj_os_now_coarse() - state.since) * 1e-9, (long long)state.thread.id,
+            local != NULL ? local->ident : 0, task != NULL ? task : Py_None,
+            awaited != NULL ? awaited : Py_None, sleep.asleep ? sleep.call : -1,
+            sleep.word != 0 && fjpy_own_word(sleep.word) ? Py_True : Py_False);
+        if (row == NULL || PyList_Append(rows, row) < 0) {
+            Py_CLEAR(rows);
+        }
+        Py_XDECREF(row);
+    }
+    return rows;
+}
+
 /* 1 done, 0 time-out, -1 a signal's handler raised. */
 static int await(fj_pool_t *pool, int64_t deadline,
                  fj_status_t (*wait)(fj_pool_t *, int64_t))
 {
     fj_status_t status;
     do {
+        int64_t slice = fjpy_slice(deadline);
         Py_BEGIN_ALLOW_THREADS
-        status = wait(pool, deadline);
+        status = wait(pool, slice);
         Py_END_ALLOW_THREADS
+        if (status == FJ_TIMEOUT && slice < deadline) {
+            status = FJ_INTERRUPTED;
+        }
         if (status == FJ_INTERRUPTED && PyErr_CheckSignals() < 0) {
             return -1;
         }
@@ -302,7 +388,7 @@ static PyObject *pool_phase(PyObject *object, PyObject *Py_UNUSED(none))
 
 enum number {
     PARALLELISM, POOL_SIZE, ACTIVE, RUNNING, QUEUED_TASKS, QUEUED_SUBMISSIONS, STEALS, HELPS,
-    COMPLETED, LEAVES, BLOCKED, REFUSED, AT_LIMIT
+    COMPLETED, LEAVES, BLOCKED, REFUSED, AT_LIMIT, UNANNOUNCED, DETECTIONS, MONITOR
 };
 
 static PyObject *get_number(PyObject *object, void *closure)
@@ -318,7 +404,8 @@ static PyObject *get_number(PyObject *object, void *closure)
         [QUEUED_TASKS] = stats.queued_tasks, [QUEUED_SUBMISSIONS] = stats.queued_submissions,
         [STEALS] = stats.steals, [HELPS] = stats.helps, [COMPLETED] = stats.completed,
         [LEAVES] = stats.leaves, [BLOCKED] = stats.blocked, [REFUSED] = stats.refused,
-        [AT_LIMIT] = stats.at_limit,
+        [AT_LIMIT] = stats.at_limit, [UNANNOUNCED] = stats.unannounced,
+        [DETECTIONS] = stats.detections, [MONITOR] = stats.monitor,
     };
     return PyLong_FromUnsignedLongLong(numbers[(uintptr_t)closure]);
 }
@@ -357,9 +444,12 @@ static PyMethodDef pool_methods[] = {
     {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS,
      FJPY_POOL_SUBMIT_DOC},
     {"_submit_task", pool_submit_task, METH_O, NULL},
+    {"_is_inherited", pool_is_inherited, METH_NOARGS, NULL},
     {"_is_mine", pool_is_mine, METH_NOARGS, NULL},
-    {"_shutdown", pool_shutdown, METH_NOARGS, NULL},
+    {"_refuse", pool_shutdown, METH_NOARGS, NULL},
     {"_stop", pool_stop, METH_NOARGS, NULL},
+    {"_interrupt", pool_interrupt, METH_NOARGS, NULL},
+    {"_worker_states", pool_worker_states, METH_NOARGS, NULL},
     {"_await_termination", pool_await_termination, METH_O, NULL},
     {"_await_quiescence", pool_await_quiescence, METH_O, NULL},
     {"_is_quiescent", pool_is_quiescent, METH_NOARGS, NULL},
@@ -386,12 +476,16 @@ static PyGetSetDef pool_getset[] = {
     NUMBER("_blocked", BLOCKED, NULL),
     NUMBER("_refused", REFUSED, NULL),
     NUMBER("_at_limit", AT_LIMIT, NULL),
+    NUMBER("_unannounced", UNANNOUNCED, NULL),
+    NUMBER("_detections", DETECTIONS, NULL),
+    NUMBER("_monitor", MONITOR, NULL),
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot pool_slots[] = {
     {Py_tp_init, tp_init},
     {Py_tp_traverse, tp_traverse},
+    {Py_tp_finalize, tp_finalize},
     {Py_tp_dealloc, tp_dealloc},
     {Py_tp_methods, pool_methods},
     {Py_tp_getset, pool_getset},
@@ -474,6 +568,7 @@ PyObject *fjpy_at_exit(PyObject *Py_UNUSED(module), PyObject *seconds)
 PyObject *fjpy_after_fork_child(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     list_lock = (fj_mutex_t){0};
+    fjpy.main_thread = PyThread_get_thread_ident();
     list = NULL;                             /* the parent's pools are nobody's here */
     fjpy_epoch++;
     fj_after_fork_child();

@@ -63,30 +63,33 @@ static bool commit(fjpy_task_t *self, fj_state_t state, PyObject *value)
     return true;
 }
 
+static void call_back(fjpy_task_t *self, PyObject *callback)
+{
+    PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
+    if (result == NULL) {
+        PyObject *exception = fjpy_take_exception();
+        PyObject *pair = PyTuple_Pack(2, self, exception);
+        result = pair != NULL ? fjpy_hook("callback_failed", pair) : NULL;
+        if (result == NULL) {
+            PyErr_WriteUnraisable((PyObject *)self);
+        }
+        Py_XDECREF(pair);
+        Py_DECREF(exception);
+    }
+    Py_XDECREF(result);
+}
+
+/* Once, by whoever completed it; who adds one later calls it alone. */
 static void run_callbacks(fjpy_task_t *self)
 {
     PyObject *callbacks = self->callbacks;
-    if (callbacks == NULL) {
-        return;
-    }
-    /* The list itself stays: a standard test looks at it. */
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(callbacks); i++) {
+    self->callbacks = NULL;
+    for (Py_ssize_t i = 0; callbacks != NULL && i < PyList_GET_SIZE(callbacks); i++) {
         PyObject *callback = Py_NewRef(PyList_GET_ITEM(callbacks, i));
-        PyObject *result = PyObject_CallOneArg(callback, (PyObject *)self);
+        call_back(self, callback);
         Py_DECREF(callback);
-        if (result == NULL) {
-            PyObject *exception = fjpy_take_exception();
-            PyObject *pair = PyTuple_Pack(2, self, exception);
-            result = pair != NULL ? fjpy_hook("callback_failed", pair) : NULL;
-            if (result == NULL) {
-                PyErr_WriteUnraisable((PyObject *)self);
-            }
-            Py_XDECREF(pair);
-            Py_DECREF(exception);
-        }
-        Py_XDECREF(result);
     }
-    Py_CLEAR(self->callbacks);
+    Py_XDECREF(callbacks);
 }
 
 static void tell_waiters(fjpy_task_t *self, PyObject *method)
@@ -194,42 +197,66 @@ int fjpy_deadline(PyObject *timeout, int64_t *deadline)
     return 0;
 }
 
-static int wait_outside(fjpy_task_t *self, int64_t deadline)
+int64_t fjpy_slice(int64_t deadline)
 {
-    for (;;) {
-        fj_status_t status;
-        Py_BEGIN_ALLOW_THREADS
-        status = fj_task_wait(&self->task, deadline);
-        Py_END_ALLOW_THREADS
-        if (status == FJ_OK) {
-            return 0;
-        }
-        if (status == FJ_TIMEOUT) {
-            (void)fjpy_raise(status);
-            return -1;
-        }
-        if (PyErr_CheckSignals() < 0) {
-            return -1;
-        }
+    enum { SLICE = 50000000 };
+    if (PyThread_get_thread_ident() != fjpy.main_thread) {
+        return deadline;
     }
+    int64_t slice = fj_os_deadline(SLICE);
+    return slice < deadline ? slice : deadline;
 }
 
-/* In a worker signals are somebody else's, so an interrupted sleep goes on. */
-static int wait_in_worker(fjpy_task_t *self, int64_t deadline)
+static fj_status_t wait_outside(fjpy_task_t *self, fj_task_t *waiting, int64_t deadline)
 {
+    int64_t slice = fjpy_slice(deadline);
     fj_status_t status;
+    Py_BEGIN_ALLOW_THREADS
+    status = fj_task_wait_for(waiting, &self->task, slice);
+    Py_END_ALLOW_THREADS
+    return status == FJ_TIMEOUT && slice < deadline ? FJ_INTERRUPTED : status;
+}
+
+static fj_status_t wait_in_worker(fjpy_task_t *self, fj_task_t *waiting, int64_t deadline)
+{
+    fj_status_t status = fj_join_for(fj_current, waiting, &self->task, deadline);
+    fjpy_attach();
+    return status;
+}
+
+static int wait_somewhere(fjpy_task_t *self, int64_t deadline)
+{
+    fjpy_local_t *local = fjpy_local();
+    fjpy_task_t *outer = local->awaited;
+    fj_task_t *waiting = local->current != NULL ? &local->current->task : NULL;
+    fj_status_t status;
+    local->awaited = self;                   /* fjpy_task_interrupt finds it there */
     do {
-        status = fj_join(fj_current, &self->task, deadline);
-        fjpy_attach();
-        if (status == FJ_INTERRUPTED && PyErr_CheckSignals() < 0) {
-            return -1;                       /* a guest in the main thread */
+        status = fj_current != NULL ? wait_in_worker(self, waiting, deadline)
+                                    : wait_outside(self, waiting, deadline);
+    } while (status == FJ_INTERRUPTED && PyErr_CheckSignals() == 0);
+    local->awaited = outer;
+    if (status != FJ_OK && !PyErr_Occurred()) {
+        bool too_deep = (status == FJ_STARVED || status == FJ_AT_LIMIT)
+                     && !fjpy_may_nest(fj_current);
+        if (too_deep) {
+            PyErr_SetString(PyExc_RecursionError,
+                            "tasks wait for each other too deep for one thread, and max_workers "
+                            "allows no other to go on");
+        } else {
+            (void)fjpy_raise(status);
         }
-    } while (status == FJ_INTERRUPTED);
-    if (status != FJ_OK) {
-        (void)fjpy_raise(status);
-        return -1;
     }
-    return 0;
+    return status == FJ_OK ? 0 : -1;
+}
+
+/* Attached: neither the runner's thread nor what it awaits can go meanwhile. */
+void fjpy_task_interrupt(fjpy_task_t *self)
+{
+    fj_task_request_stop(&self->task);
+    if (self->runner != NULL && self->runner->awaited != NULL) {
+        fj_task_poke(&self->runner->awaited->task);
+    }
 }
 
 int fjpy_task_wait(fjpy_task_t *self, int64_t deadline)
@@ -242,13 +269,11 @@ int fjpy_task_wait(fjpy_task_t *self, int64_t deadline)
                                            "live in the parent process");
         return -1;
     }
-    if (fj_current != NULL) {
-        return wait_in_worker(self, deadline);
-    }
-    if (self->own && fj_run_outside(fj_task_pool(&self->task), &self->task)) {
+    if (fj_current == NULL && self->own
+        && fj_run_outside(fj_task_pool(&self->task), &self->task)) {
         return 0;
     }
-    return wait_outside(self, deadline);
+    return wait_somewhere(self, deadline);
 }
 
 /* ---- making and queueing ---- */
@@ -261,6 +286,11 @@ static fjpy_task_t *task_new(PyTypeObject *type)
         self->epoch = fjpy_epoch;
     }
     return self;
+}
+
+fjpy_task_t *fjpy_future_bare(void)
+{
+    return task_new(fjpy.future_type);
 }
 
 fjpy_task_t *fjpy_future_new(PyObject *function, PyObject *args, PyObject *kwargs)
@@ -318,6 +348,7 @@ int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared)
         return go;
     }
     fj_task_t *task = &self->task;
+    self->own = self->own || shared->callers_run;
     fj_status_t status = fj_pool_submit(shared->pool, &task, 1);
     return status == FJ_OK ? 0 : unprepare(self, status);
 }
@@ -411,6 +442,27 @@ METHOD(cancel)
                            || state_of(self) == FJ_CANCELLED);
 }
 
+METHOD(request_cancel)
+{
+    if (fjpy_task_finish(self, FJ_CANCELLED, NULL)) {
+        Py_RETURN_TRUE;
+    }
+    if (is_done(self)) {
+        return PyBool_FromLong(state_of(self) == FJ_CANCELLED);
+    }
+    fjpy_task_interrupt(self);
+    Py_RETURN_TRUE;
+}
+
+/* Before waiting in some other way: runs it here if that is this caller's part. */
+METHOD(help)
+{
+    if (fj_current == NULL && self->own) {
+        (void)fj_run_outside(fj_task_pool(&self->task), &self->task);
+    }
+    Py_RETURN_NONE;
+}
+
 METHOD(is_completed_normally)
 {
     return PyBool_FromLong(state_of(self) == FJ_NORMAL);
@@ -476,7 +528,11 @@ static PyObject *task_exception(fjpy_task_t *self, PyObject *const *args, Py_ssi
 
 static PyObject *task_complete(fjpy_task_t *self, PyObject *value)
 {
-    (void)fjpy_task_finish(self, FJ_NORMAL, Py_NewRef(value));
+    if (is_done(self)) {
+        Py_XSETREF(self->value, Py_NewRef(value)); /* how it ended stays */
+    } else {
+        (void)fjpy_task_finish(self, FJ_NORMAL, Py_NewRef(value));
+    }
     Py_RETURN_NONE;
 }
 
@@ -536,14 +592,11 @@ static PyObject *task_set_exception(fjpy_task_t *self, PyObject *argument)
 
 static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *callback)
 {
-    if (self->callbacks == NULL && (self->callbacks = PyList_New(0)) == NULL) {
-        return NULL;
-    }
-    if (PyList_Append(self->callbacks, callback) < 0) {
-        return NULL;
-    }
     if (is_done(self)) {
-        run_callbacks(self);
+        call_back(self, callback);
+    } else if ((self->callbacks == NULL && (self->callbacks = PyList_New(0)) == NULL)
+               || PyList_Append(self->callbacks, callback) < 0) {
+        return NULL;
     }
     Py_RETURN_NONE;
 }
@@ -562,6 +615,9 @@ static PyMethodDef task_methods[] = {
     {"cancelled", (PyCFunction)task_cancelled, METH_NOARGS, FJPY_TASK_CANCELLED_DOC},
     {"is_cancelled", (PyCFunction)task_cancelled, METH_NOARGS, FJPY_TASK_IS_CANCELLED_DOC},
     {"cancel", (PyCFunction)task_cancel, METH_NOARGS, FJPY_TASK_CANCEL_DOC},
+    {"request_cancel", (PyCFunction)task_request_cancel, METH_NOARGS,
+     FJPY_TASK_REQUEST_CANCEL_DOC},
+    {"_help", (PyCFunction)task_help, METH_NOARGS, NULL},
     {"is_completed_normally", (PyCFunction)task_is_completed_normally, METH_NOARGS,
      FJPY_TASK_IS_COMPLETED_NORMALLY_DOC},
     {"is_completed_abnormally", (PyCFunction)task_is_completed_abnormally, METH_NOARGS,
@@ -692,7 +748,14 @@ static PyObject *get_callbacks(fjpy_task_t *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->callbacks);
 }
 
+static PyObject *get_cancel_requested(fjpy_task_t *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(fj_task_stop_requested(&self->task));
+}
+
 static PyGetSetDef task_getset[] = {
+    {"cancel_requested", (getter)get_cancel_requested, NULL, FJPY_TASK_CANCEL_REQUESTED_DOC,
+     NULL},
     {"_state", (getter)get_state, (setter)set_state, NULL, NULL},
     {"_exception", (getter)get_exception, (setter)set_exception, NULL, NULL},
     {"_result", (getter)get_result, (setter)set_result, NULL, NULL},
