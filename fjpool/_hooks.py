@@ -44,6 +44,8 @@ def _leaf_error(where: "tuple[int, int, int]") -> BaseException:
 
 
 def _limit_reached(pool) -> None:
+    if pool.max_workers == pool.parallelism:
+        return  # whoever asks for exactly so many threads knows
     warnings.warn(
         f"{pool!r} has reached max_workers={pool.max_workers}: blocked workers are not replaced "
         'any more, and queued tasks wait for them (saturate="raise" makes this an error)',

@@ -13,6 +13,7 @@
 #include <link.h>
 #endif
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Stack that one more nested task must find: its own frames, and C libraries it calls. */
@@ -44,11 +45,23 @@ static void stay_out_if_abandoned(void)
     }
 }
 
-static void worker_name(fj_worker_t *worker, char *name, size_t size)
+/* The system keeps the end of a long name, so that workers differ. */
+static void name_thread(fj_worker_t *worker)
 {
     fjpy_shared_t *shared = shared_of(worker);
-    (void)snprintf(name, size, "%s%u", shared->prefix,
-                   fj_worker_number(worker) - 1 + shared->first);
+    size_t size = strlen(shared->prefix) + 12; /* and ten digits */
+    char *name = malloc(size);
+    if (name != NULL) {
+        (void)snprintf(name, size, "%s%u", shared->prefix,
+                       fj_worker_number(worker) - 1 + shared->first);
+        fj_os_name_thread(name);
+        free(name);
+    }
+}
+
+PyObject *fjpy_worker_name(fjpy_shared_t *shared, uint32_t number)
+{
+    return PyUnicode_FromFormat("%s%u", shared->prefix, number - 1 + shared->first);
 }
 
 static void report(PyObject *result, PyObject *about)
@@ -61,12 +74,10 @@ static void report(PyObject *result, PyObject *about)
 
 static void introduce(fj_worker_t *worker)
 {
-    char name[128];
-    worker_name(worker, name, sizeof name);
     owns_state = true;
     local.ident = PyThread_get_thread_ident();
     fj_worker_set_local(worker, &local);
-    PyObject *text = PyUnicode_FromString(name);
+    PyObject *text = fjpy_worker_name(shared_of(worker), fj_worker_number(worker));
     report(text != NULL ? fjpy_hook("worker_started", text) : NULL, text);
     Py_XDECREF(text);
 }
@@ -100,10 +111,8 @@ void fjpy_detach(fj_worker_t *worker)
 bool fjpy_worker_start(fj_worker_t *worker)
 {
     fjpy_shared_t *shared = shared_of(worker);
-    char name[128];
     me = worker;
-    worker_name(worker, name, sizeof name);
-    fj_os_name_thread(name);
+    name_thread(worker);
     if (shared->initializer == NULL) {
         return true;                         /* attaches when there is Python to run */
     }

@@ -99,6 +99,7 @@ void fjpy_forget_worker(void);                 /* in a forked child */
 fjpy_local_t *fjpy_local(void);                /* the calling thread's */
 bool fjpy_saturate(fj_worker_t *worker);
 bool fjpy_own_word(uintptr_t word);
+PyObject *fjpy_worker_name(fjpy_shared_t *shared, uint32_t number);
 void fjpy_orphaned(void);
 /* At the thread limit: 1: block all the same; 0: refuse; -1: an exception. */
 int fjpy_at_limit(fjpy_shared_t *shared);

@@ -308,8 +308,7 @@ static PyObject *pool_worker_states(PyObject *object, PyObject *Py_UNUSED(none))
         PyObject *task = local != NULL ? (PyObject *)local->current : NULL;
         PyObject *awaited = local != NULL ? (PyObject *)local->awaited : NULL;
         fj_os_sleep_t sleep = fj_os_sleeping(&state.thread);
-        PyObject *name = PyUnicode_FromFormat("%s%u", shared->prefix,
-                                              state.number - 1 + shared->first);
+        PyObject *name = fjpy_worker_name(shared, state.number);
         PyObject *row = name == NULL ? NULL : Py_BuildValue(
             "NsdLkOOlO", name, names[state.activity],
             (double)(fj_os_now_coarse() - state.since) * 1e-9, (long long)state.thread.id,
@@ -417,8 +416,7 @@ static PyObject *pool_worker_rows(PyObject *object, PyObject *Py_UNUSED(none))
     fj_worker_stats_t stats;
     for (uint32_t i = 0; rows != NULL && fj_pool_worker_stats(shared->pool, i, &stats); i++) {
         PyObject *name = stats.guest ? PyUnicode_FromString("caller")
-                                     : PyUnicode_FromFormat("%s%u", shared->prefix,
-                                                            stats.number - 1 + shared->first);
+                                     : fjpy_worker_name(shared, stats.number);
         PyObject *row = name != NULL ? Py_BuildValue("NKKK", name, stats.leaves, stats.completed,
                                                      stats.steals)
                                      : NULL;
