@@ -10,6 +10,7 @@ import math
 import operator
 import os
 import struct
+import re
 import subprocess
 import sys
 import threading
@@ -321,8 +322,9 @@ def test_command_skew_prints_a_line_for_each_run_and_a_summary() -> None:
     """Two rounds, three ways each, then the ratios and what the arithmetic allows."""
     done = command("skew", "--rounds", "2", "--size", "4000")
     assert done.returncode == 0, done.stderr
-    *runs, summary = done.stdout.splitlines()
+    *runs, summary, arithmetic = done.stdout.splitlines()
     assert len(runs) == 6
+    assert re.search(r"stealing can win \d\.\d\d with p=\d+", arithmetic)
     assert all("same total: true" in run for run in runs)
     assert summary.startswith("static split / fork/join, median of 2: ")
 

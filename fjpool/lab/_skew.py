@@ -80,7 +80,7 @@ class Round(NamedTuple):
             f"round {self.number}  p={self.parallelism}  {run.way:<6}"
             f"  static split {self.static_ms:6.0f} ms | fork/join {run.ms:6.0f} ms"
             f" | ratio {run.ratio:5.2f} | steals={run.steals}"
-            + ("" if run.leaves is None else f" | leaves per worker {_braces(run.leaves)}")
+            + ("" if run.leaves is None else f" | leaves per worker {_by_worker(run.leaves)}")
             + f" | same total: {str(run.same_total).lower()}"
             for run in self.fork_join
         )
@@ -108,12 +108,13 @@ class Skew(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """One line: the median ratios, and what the arithmetic allows."""
+        """Two lines: the median ratios, and what the arithmetic allows."""
         ratios = ", ".join(f"{way} {ratio:.2f}" for way, ratio in self.median_ratios.items())
         return (
-            f"static split / fork/join, median of {len(self.rounds)}: {ratios}; the most that stealing can"
-            f" win with p={self.parallelism} on as many free cores: {self.ideal_ratio:.2f}"
-            " (vector: also computes faster)"
+            f"static split / fork/join, median of {len(self.rounds)}: {ratios}\n"
+            f"by rounds of arithmetic, stealing can win {self.ideal_ratio:.2f} with p={self.parallelism}"
+            " on as many free cores; the clock may say a little more, since the short chains of cheap"
+            " positions overlap in the processor (vector also computes faster)"
         )
 
     def __str__(self) -> str:
@@ -132,8 +133,8 @@ class Skew(NamedTuple):
         }
 
 
-def _braces(leaves: dict[str, int]) -> str:
-    return "{" + ", ".join(f"{worker}={count}" for worker, count in sorted(leaves.items())) + "}"
+def _by_worker(leaves: dict[str, int]) -> str:
+    return " + ".join(str(count) for _, count in sorted(leaves.items()))
 
 
 def _work(lo: int, hi: int, size: int) -> int:
