@@ -268,10 +268,10 @@ static void count_in(fj_pool_t *pool)
     (void)fj_sub_seqcst(&pool->blocked, 1);
 }
 
-/* The owner moves in or out of a task; if the monitor had marked it, it is back.
+/* The owner moves in or out of a task, and learns where it was; if the monitor had marked it, it is back.
  * Acquire pairs with the monitor's mark: its counts are then changed, or will be,
  * and the two changes add up to nothing. */
-static void change_activity(fj_worker_t *worker, uint64_t inside)
+static uint64_t change_activity(fj_worker_t *worker, uint64_t inside)
 {
     uint64_t next = (fj_load_relaxed(&worker->activity) | (FJ_ACTIVITY_STEP - 1))
                   + 1 + inside;
@@ -280,17 +280,18 @@ static void change_activity(fj_worker_t *worker, uint64_t inside)
         (void)fj_sub_acqrel(&worker->pool->marked, 1);
         count_in(worker->pool);
     }
+    return old & FJ_ACTIVITY_INSIDE;
 }
 
 void fj_idle_task_begin(fj_worker_t *worker)
 {
     fj_store_relaxed(&worker->since, fj_os_now_coarse());
-    change_activity(worker, FJ_ACTIVITY_INSIDE);
+    (void)change_activity(worker, FJ_ACTIVITY_INSIDE);
 }
 
 void fj_idle_task_end(fj_worker_t *worker)
 {
-    change_activity(worker, 0);
+    (void)change_activity(worker, 0);
 }
 
 bool fj_idle_mark(fj_worker_t *worker, uint64_t activity)
@@ -337,7 +338,7 @@ fj_status_t fj_idle_block_begin(fj_worker_t *worker)
     if (depth != 0 || worker->guest) {
         return FJ_OK;
     }
-    change_activity(worker, 0);
+    worker->was_inside = change_activity(worker, 0);
     count_out(pool);
     fj_status_t status = FJ_OK;
     if (pool->config.eager) {
@@ -358,7 +359,7 @@ void fj_idle_block_end(fj_worker_t *worker)
     fj_store_relaxed(&worker->blocked, depth - 1);
     if (depth == 1 && !worker->guest) {
         count_in(worker->pool);
-        change_activity(worker, FJ_ACTIVITY_INSIDE);
+        (void)change_activity(worker, worker->was_inside);
     }
 }
 

@@ -58,7 +58,8 @@ fj_pool_t *fj_pool_create(const fj_config_t *config)
     pool->config = *config;
     pool->thread_main = thread_main;
     pool->monitor_main = monitor_main;
-    pool->config.monitor = config->monitor && fj_os_probe_name() != NULL;
+    pool->config.monitor = config->monitor && config->parallelism > 0
+                        && fj_os_probe_name() != NULL;
     pool->thread_gone = fj_quiesce_thread_gone;
     atomic_init(&pool->parallelism, config->parallelism);
     atomic_init(&pool->references, 1);

@@ -144,6 +144,7 @@ struct fj_worker {
     _Atomic(uint32_t) blocked;        /* owner: > 0 between block_begin and block_end */
     _Atomic(uint64_t) activity;       /* owner and monitor, see above */
     _Atomic(int64_t) since;           /* owner: when its top-level task began (coarse) */
+    uint64_t was_inside;              /* owner: INSIDE before block_begin, for block_end */
     _Atomic(bool) joining;            /* owner: asleep in a join */
     FJ_OWN_LINE fj_pool_t *pool;      /* constant */
     uint32_t index;                   /* constant: its place in the registry */

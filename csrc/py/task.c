@@ -343,6 +343,10 @@ static int unprepare(fjpy_task_t *self, fj_status_t status)
 
 int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared)
 {
+    if (fjpy_exiting && fj_worker_pool(fj_current) != shared->pool) {
+        (void)fjpy_raise(FJ_REJECTED);       /* no threads from here on */
+        return -1;
+    }
     int go = prepare(self, shared->pool);
     if (go <= 0) {
         return go;
