@@ -11,6 +11,9 @@ class RejectedExecutionError(RuntimeError):
     """A pool refuses a task: it was shut down, or a limit was reached."""
 
 
+RejectedExecutionError.__module__ = "fjpool"
+
+
 class LeafError(RuntimeError):
     """A native leaf returned a code other than 0.
 
@@ -29,6 +32,8 @@ class LeafError(RuntimeError):
     def __str__(self) -> str:
         return f"native leaf returned {self.code} for positions [{self.lo}, {self.hi})"
 
+
+LeafError.__module__ = "fjpool"
 
 if _futures.TimeoutError is builtins.TimeoutError:
     TimeoutError = builtins.TimeoutError

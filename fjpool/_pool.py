@@ -26,8 +26,10 @@ def _integer(name, value, low, high):
         value = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be between {low} and {high}, not {value}")
+    if value < low:
+        raise ValueError(f"{name} must be greater than {low - 1} and at most {high}, not {value}")
+    if value > high:
+        raise ValueError(f"{name} must be at most {high}, not {value}")
     return value
 
 
@@ -513,6 +515,10 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
     @property
     def _shutdown(self) -> bool:  # the standard pool's attribute
         return self.is_shutdown
+
+    @property
+    def _broken(self):
+        return self._is_broken()
 
     @property
     def _max_workers(self) -> int:  # what dask and joblib look at

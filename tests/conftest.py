@@ -15,11 +15,15 @@ settings.load_profile("fjpool")
 
 @pytest.fixture
 def make_pool():
-    """A function like ForkJoinPool; its pools end with the test, whatever that left in them."""
+    """A function like ForkJoinPool; its pools end with the test, whatever that left in them.
+
+    A body that waits for a latch is not stood in for, unless the test asks for blocking="auto":
+    what a test has queued behind it stays queued.
+    """
     pools = []
 
-    def make(*args, **kwargs):
-        pools.append(fjpool.ForkJoinPool(*args, **kwargs))
+    def make(*args, blocking="announced", **kwargs):
+        pools.append(fjpool.ForkJoinPool(*args, blocking=blocking, **kwargs))
         return pools[-1]
 
     yield make

@@ -8,9 +8,12 @@ PyObject *fjpy_raise(fj_status_t status)
         PyErr_SetNone(fjpy.timeout_error);
         break;
     case FJ_REJECTED:
-        PyErr_SetString(fjpy.rejected_error,
-                        fjpy_exiting ? "cannot schedule new futures after interpreter shutdown"
-                                     : "cannot schedule new futures after shutdown");
+        if (fjpy_exiting) {                  /* word for word the standard pool's */
+            PyErr_SetString(PyExc_RuntimeError,
+                            "cannot schedule new futures after interpreter shutdown");
+        } else {
+            PyErr_SetString(fjpy.rejected_error, "cannot schedule new futures after shutdown");
+        }
         break;
     case FJ_QUEUE_FULL:
         PyErr_SetString(fjpy.rejected_error, "queue capacity exceeded");

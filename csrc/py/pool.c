@@ -242,6 +242,12 @@ static PyObject *pool_is_mine(PyObject *object, PyObject *Py_UNUSED(none))
     return shared == NULL ? NULL : PyBool_FromLong(fj_worker_pool(fj_current) == shared->pool);
 }
 
+static PyObject *pool_is_broken(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    return shared == NULL ? NULL : PyBool_FromLong(shared->broken);
+}
+
 static PyObject *pool_is_inherited(PyObject *object, PyObject *Py_UNUSED(none))
 {
     fjpy_shared_t *shared = as_pool(object)->shared;
@@ -442,6 +448,7 @@ static PyMethodDef pool_methods[] = {
     {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS,
      FJPY_POOL_SUBMIT_DOC},
     {"_submit_task", pool_submit_task, METH_O, NULL},
+    {"_is_broken", pool_is_broken, METH_NOARGS, NULL},
     {"_is_inherited", pool_is_inherited, METH_NOARGS, NULL},
     {"_is_mine", pool_is_mine, METH_NOARGS, NULL},
     {"_refuse", pool_shutdown, METH_NOARGS, NULL},
