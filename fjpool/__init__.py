@@ -18,7 +18,7 @@ from ._blocking import (
 )
 from ._errors import BrokenThreadPool, LeafError, RejectedExecutionError, TimeoutError
 from ._parallel import invoke, invoke_all, map, parallel_for, parallel_reduce, reduce, starmap, submit
-from ._pool import ForkJoinPool, common_pool, current_pool, use
+from ._pool import ForkJoinPool, common_pool, current_pool, dump_on_signal, use
 from ._queue import Queue, ShutDown
 from ._task import Future, RecursiveAction, RecursiveTask, current_task, task
 from ._version import __version__
@@ -49,6 +49,7 @@ __all__ = [
     "common_pool",
     "current_pool",
     "current_task",
+    "dump_on_signal",
     "invoke",
     "invoke_all",
     "managed_block",

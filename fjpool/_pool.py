@@ -4,13 +4,14 @@ import itertools
 import operator
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
 from . import _blocking, _core, _cpus, _hooks, _parallel
 from ._task import Future
 
-__all__ = ["ForkJoinPool", "common_pool", "current_pool", "use"]
+__all__ = ["ForkJoinPool", "common_pool", "current_pool", "dump_on_signal", "use"]
 
 MAX_WORKERS = _core.MAX_WORKERS
 SPARES = 256
@@ -81,6 +82,7 @@ def _window():
 
 
 _numbers = itertools.count(1)  # for pools without a prefix; next() is one step under the GIL
+live = weakref.WeakValueDictionary()  # every pool by its id, for dump_on_signal
 
 
 class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
@@ -209,6 +211,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         )
         self._order = order
         self._limit = max_workers
+        live[id(self)] = self
 
     # -- running things ------------------------------------------------------
 
@@ -610,6 +613,7 @@ class _CommonPool(ForkJoinPool):
             saturate=None,
         )
         self._order, self._limit = "lifo", limit
+        live[id(self)] = self
 
     @property
     def parallelism(self) -> int:
@@ -713,6 +717,52 @@ def _outside_pool():
 def ambient_pool():
     """The worker's own pool, else that of ``with use(pool)``, else the common pool."""
     return _core.current_pool() or _outside_pool()
+
+
+def dump_on_signal(signum, file=None):
+    """Has a signal write the `ForkJoinPool.dump` of every pool, as `faulthandler.register` does stacks.
+
+    Parameters
+    ----------
+    signum : int
+        For example ``signal.SIGUSR1``.
+    file : file or int, optional
+        Where to: a file, or a descriptor. Default: `sys.stderr` as it is when the signal comes.
+
+    Returns
+    -------
+    signal handler
+        The one before, as from `signal.signal`: ``signal.signal(signum, previous)`` undoes this.
+        It is not called any more.
+
+    Raises
+    ------
+    ValueError
+        `signum` is no signal or one that no handler can serve (SIGKILL, SIGSEGV...); or this is
+        not the main thread.
+    TypeError
+        `signum` is no number, or `file` no file.
+
+    Notes
+    -----
+    The dump is written by the main thread. That comes to it between two steps of Python code, at
+    once in `time.sleep`, `threading.Lock.acquire`, `select` and other waits of the standard
+    library, and within 50 ms in those of fjpool; but only afterwards if it is in a C function
+    that takes long. Against that, `faulthandler.register` helps. Forked children inherit the
+    handler and dump their own pools. A file that cannot be written to is left alone.
+
+    Examples
+    --------
+    >>> import fjpool, os, signal, sys
+    >>> previous = fjpool.dump_on_signal(signal.SIGUSR1, sys.stdout)
+    >>> with fjpool.ForkJoinPool(1) as pool:
+    ...     os.kill(os.getpid(), signal.SIGUSR1)  # doctest: +ELLIPSIS
+    <ForkJoinPool [Running, parallelism = 1, ...
+    >>> _ = signal.signal(signal.SIGUSR1, previous)
+    """
+    from . import _dump
+
+    return _dump.dump_on_signal(signum, file)
 
 
 _hooks.install(_outside_pool)

@@ -27,6 +27,7 @@ typedef struct fjpy_task {
     uint8_t body;          /* fjpy_body_t */
     bool own;              /* forked outside: who joins it may run it */
     bool notified;         /* cancelled, and waiters have been told */
+    bool untracked;        /* by the cyclic collector */
     uint32_t epoch;        /* in which process it was queued, see fjpy_epoch */
     PyObject *function, *args, *kwargs; /* given back when the body has run */
     PyObject *context;     /* the submitter's context variables */
@@ -121,8 +122,9 @@ int fjpy_task_wait(fjpy_task_t *self, int64_t deadline);
 fjpy_task_t *fjpy_future_bare(void);
 /* Asks a running task to stop: wakes its wait. */
 void fjpy_task_interrupt(fjpy_task_t *self);
-/* A future that will run function(*args, **kwargs). */
-fjpy_task_t *fjpy_future_new(PyObject *function, PyObject *args, PyObject *kwargs);
+/* A future that will call args[0] with the other arguments, given as to a method
+ * with METH_FASTCALL | METH_KEYWORDS. */
+fjpy_task_t *fjpy_future_new(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Queues it: NEW -> QUEUED. fjpy_fork: onto the calling worker's deque. */
 int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared);
 int fjpy_task_fork(fjpy_task_t *self);

@@ -53,19 +53,10 @@ static PyObject *current_task(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(n
 }
 
 /* A future that is queued on the calling worker's deque (or the ambient pool). */
-static PyObject *fork_call(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+static PyObject *fork_call(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (n == 0 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
-        PyErr_SetString(PyExc_TypeError, "expected a callable and its arguments");
-        return NULL;
-    }
-    PyObject *rest = PyTuple_GetSlice(args, 1, n);
-    if (rest == NULL) {
-        return NULL;
-    }
-    fjpy_task_t *future = fjpy_future_new(PyTuple_GET_ITEM(args, 0), rest, kwargs);
-    Py_DECREF(rest);
+    fjpy_task_t *future = fjpy_future_new(args, nargs, kwnames);
     if (future != NULL && fjpy_task_fork(future) < 0) {
         Py_CLEAR(future);
     }
@@ -76,7 +67,7 @@ static PyMethodDef methods[] = {
     {"set_hooks", set_hooks, METH_O, NULL},
     {"current_pool", current_pool, METH_NOARGS, NULL},
     {"current_task", current_task, METH_NOARGS, NULL},
-    {"fork_call", (PyCFunction)(void (*)(void))fork_call, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"fork_call", (PyCFunction)(void (*)(void))fork_call, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"sleep", fjpy_sleep, METH_O, NULL},
     {"at_exit", fjpy_at_exit, METH_O, NULL},
     {"after_fork_child", fjpy_after_fork_child, METH_NOARGS, NULL},

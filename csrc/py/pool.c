@@ -199,24 +199,11 @@ static void tp_dealloc(PyObject *object)
 
 /* ---- handing in ---- */
 
-static PyObject *pool_submit(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *pool_submit(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames)
 {
     fjpy_shared_t *shared = usable(object);
-    if (shared == NULL) {
-        return NULL;
-    }
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (n == 0 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
-        PyErr_Format(PyExc_TypeError, "submit expects a callable and its arguments, not %.100s",
-                     n == 0 ? "nothing" : Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
-        return NULL;
-    }
-    PyObject *rest = PyTuple_GetSlice(args, 1, n);
-    if (rest == NULL) {
-        return NULL;
-    }
-    fjpy_task_t *future = fjpy_future_new(PyTuple_GET_ITEM(args, 0), rest, kwargs);
-    Py_DECREF(rest);
+    fjpy_task_t *future = shared != NULL ? fjpy_future_new(args, nargs, kwnames) : NULL;
     if (future != NULL && fjpy_task_submit(future, shared) < 0) {
         Py_CLEAR(future);
     }
@@ -445,7 +432,7 @@ static PyObject *pool_set_parallelism(PyObject *object, PyObject *argument)
 }
 
 static PyMethodDef pool_methods[] = {
-    {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_VARARGS | METH_KEYWORDS,
+    {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_FASTCALL | METH_KEYWORDS,
      FJPY_POOL_SUBMIT_DOC},
     {"_submit_task", pool_submit_task, METH_O, NULL},
     {"_is_broken", pool_is_broken, METH_NOARGS, NULL},

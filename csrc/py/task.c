@@ -137,6 +137,17 @@ static bool commit_inflated(fjpy_task_t *self, fj_state_t state, PyObject *value
     return won;
 }
 
+/* From here on it may be part of a cycle, if it refers to anything that may. */
+static void track(fjpy_task_t *self)
+{
+    if (self->untracked
+        && (self->exception != NULL || self->callbacks != NULL || self->condition != NULL
+            || (self->value != NULL && PyObject_IS_GC(self->value)))) {
+        self->untracked = false;
+        PyObject_GC_Track(self);
+    }
+}
+
 bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value)
 {
     bool inflated = (fj_load_acquire(&self->task.status) & FJ_TASK_EXTRA) != 0;
@@ -146,6 +157,7 @@ bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value)
             self->notified = true;           /* nobody else would tell the waiters */
         }
         forget_body(self);
+        track(self);
         run_callbacks(self);
     }
     return won;
@@ -293,14 +305,45 @@ fjpy_task_t *fjpy_future_bare(void)
     return task_new(fjpy.future_type);
 }
 
-fjpy_task_t *fjpy_future_new(PyObject *function, PyObject *args, PyObject *kwargs)
+static PyObject *keywords(PyObject *const *values, PyObject *names)
 {
+    PyObject *kwargs = PyDict_New();
+    for (Py_ssize_t i = 0; kwargs != NULL && i < PyTuple_GET_SIZE(names); i++) {
+        if (PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, i), values[i]) < 0) {
+            Py_CLEAR(kwargs);
+        }
+    }
+    return kwargs;
+}
+
+/* Outside the cyclic collector until it is done: while it is queued or runs, its
+ * references are the pool's. A hundred thousand of them cost it nothing. */
+fjpy_task_t *fjpy_future_new(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs == 0 || !PyCallable_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "a future expects a callable and its arguments, not %.100s",
+                     nargs == 0 ? "nothing" : Py_TYPE(args[0])->tp_name);
+        return NULL;
+    }
     fjpy_task_t *self = task_new(fjpy.future_type);
-    if (self != NULL) {
-        self->body = FJPY_CALL;
-        self->function = Py_NewRef(function);
-        self->args = Py_NewRef(args);
-        self->kwargs = Py_XNewRef(kwargs);
+    if (self == NULL) {
+        return NULL;
+    }
+    PyObject_GC_UnTrack(self);
+    self->untracked = true;
+    self->body = FJPY_CALL;
+    self->function = Py_NewRef(args[0]);
+    self->args = PyTuple_New(nargs - 1);
+    for (Py_ssize_t i = 1; self->args != NULL && i < nargs; i++) {
+        PyTuple_SET_ITEM(self->args, i - 1, Py_NewRef(args[i]));
+    }
+    bool ok = self->args != NULL;
+    if (ok && kwnames != NULL && PyTuple_GET_SIZE(kwnames) > 0) {
+        self->kwargs = keywords(args + nargs, kwnames);
+        ok = self->kwargs != NULL;
+    }
+    if (!ok) {
+        Py_CLEAR(self);
     }
     return self;
 }
@@ -731,6 +774,9 @@ static int inflate(fjpy_task_t *self)
         return -1;
     }
     (void)fj_or_acqrel(&self->task.status, FJ_TASK_EXTRA);
+    if (is_done(self)) {
+        track(self);
+    }
     return 0;
 }
 
@@ -836,7 +882,9 @@ static int tp_clear(fjpy_task_t *self)
 static void tp_dealloc(fjpy_task_t *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    PyObject_GC_UnTrack(self);
+    if (!self->untracked) {
+        PyObject_GC_UnTrack(self);
+    }
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs((PyObject *)self);
     }
