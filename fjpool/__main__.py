@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from fjpool.lab import _info, _order, _skew
+from fjpool.lab import _block, _info, _order, _skew
 
 # Each of these modules offers add_parser(subparsers) and run(args) -> exit status.
-COMMANDS = (_info, _skew, _order)
+COMMANDS = (_info, _skew, _block, _order)
 
 
 class Parser(argparse.ArgumentParser):

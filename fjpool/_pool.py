@@ -753,11 +753,13 @@ def dump_on_signal(signum, file=None):
 
     Examples
     --------
-    >>> import fjpool, os, signal, sys
-    >>> previous = fjpool.dump_on_signal(signal.SIGUSR1, sys.stdout)
+    >>> import fjpool, io, signal
+    >>> text = io.StringIO()
+    >>> previous = fjpool.dump_on_signal(signal.SIGUSR1, text)
     >>> with fjpool.ForkJoinPool(1) as pool:
-    ...     os.kill(os.getpid(), signal.SIGUSR1)  # doctest: +ELLIPSIS
-    <ForkJoinPool [Running, parallelism = 1, ...
+    ...     signal.raise_signal(signal.SIGUSR1)
+    >>> "queued: 0 tasks, 0 submissions" in text.getvalue()
+    True
     >>> _ = signal.signal(signal.SIGUSR1, previous)
     """
     from . import _dump

@@ -4,6 +4,7 @@ Experiments, each also a command (``python -m fjpool skew``):
 
 ============  =====================================================================
 `skew`        static split against work-stealing on uneven work
+`block`       tasks that wait: how long they take, and how many threads they cost
 `order`       in which order a worker runs tasks that it forked and never joined
 `info`        versions, CPUs, and what the common pool looks like
 ============  =====================================================================
@@ -30,6 +31,7 @@ Functions around the same kernels, which release the GIL: `price_block`, `price_
 `count_reset`; the vector kernels' `vector_isa` and `vector_isas`.
 """
 
+from ._block import block
 from ._info import info
 from ._native import (
     count,
@@ -56,6 +58,7 @@ from ._order import order
 from ._skew import skew
 
 __all__ = [
+    "block",
     "count",
     "count_reset",
     "count_stripes",
