@@ -138,6 +138,7 @@ int fjpy_deadline(PyObject *timeout, int64_t *deadline);
 extern bool fjpy_exiting;      /* the interpreter is on its way out */
 /* The pool behind a Pool object; NULL and an exception if it cannot be used. */
 fjpy_shared_t *fjpy_pool_shared(PyObject *pool);
+fjpy_shared_t *fjpy_pool_usable(PyObject *pool); /* also not broken: for new work */
 int fjpy_pool_add(PyObject *module);
 /* The pool of `with use(...)`, else the common one; outside of workers. A new
  * reference to a Pool. */
@@ -150,6 +151,9 @@ PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
 int fjpy_blocker_add(PyObject *module);
 PyObject *fjpy_sleep(PyObject *module, PyObject *seconds);
 
+/* ---- results.c ---- */
+int fjpy_results_add(PyObject *module);
+
 /* ---- leaf.c ---- */
 PyObject *fjpy_pool_range(PyObject *pool, PyObject *args);
 PyObject *fjpy_capsule_info(PyObject *module, PyObject *capsule);
@@ -158,5 +162,6 @@ PyObject *fjpy_in_library(PyObject *module, PyObject *address);
 /* ---- errors.c ---- */
 /* Raises what a core status means; always returns NULL. */
 PyObject *fjpy_raise(fj_status_t status);
+PyObject *fjpy_raise_broken(void);
 
 #endif /* FJPY_H */
