@@ -109,9 +109,29 @@ PyObject *fjpy_take_exception(void);
 /* hooks[name](*args): a new reference, or NULL and an exception. */
 PyObject *fjpy_hook(const char *name, PyObject *argument);
 
-/* ---- task.c ---- */
+/* ---- task_type.c ---- */
 int fjpy_task_add(PyObject *module);
+
+/* ---- task.c ---- */
 fjpy_task_t *fjpy_task_of(fj_task_t *task);
+fjpy_task_t *fjpy_task_new(PyTypeObject *type);
+
+static inline fj_state_t fjpy_task_state(fjpy_task_t *self)
+{
+    return fj_task_state(&self->task);
+}
+
+static inline bool fjpy_task_is_done(fjpy_task_t *self)
+{
+    return fj_state_is_done(fjpy_task_state(self));
+}
+
+/* Gives the callable, its arguments and the context back. */
+void fjpy_task_forget_body(fjpy_task_t *self);
+/* Into the cyclic collector's sight, if it is done and may be part of a cycle. */
+void fjpy_task_track(fjpy_task_t *self);
+/* Calls one done-callback and reports what it raises. */
+void fjpy_task_call_back(fjpy_task_t *self, PyObject *callback);
 /* Completes with NORMAL (value), FAILED (exception) or CANCELLED (NULL: only if
  * it has not started); steals value. False: it was too late for that. */
 bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value);
