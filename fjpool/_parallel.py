@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from time import monotonic
 
 from . import _core
 
@@ -37,9 +36,9 @@ OPERATIONS = {operator.add: 1, operator.mul: 2, min: 3, max: 4}
 LEAVES = 256
 
 
-def _chunk(chunksize, n, pieces=LEAVES):
-    if chunksize is None or chunksize == "auto":
-        return max(1, n // pieces)
+def _chunk(chunksize, n):
+    if chunksize is None:
+        return max(1, n // LEAVES)
     try:
         chunk = operator.index(chunksize)
     except TypeError:
@@ -60,45 +59,6 @@ def check_tuple(name, value):
 def _check_callable(name, function):
     if not callable(function):
         raise TypeError(f"{name} must be callable, not {type(function).__name__}")
-
-
-# ---- map ----
-
-
-def _call_chunk(fn, chunk):
-    return [fn(*args) for args in chunk]
-
-
-def _results(futures, end):
-    futures.reverse()
-    try:
-        while futures:
-            left = None if end is None else end - monotonic()
-            chunk = futures[-1].result(left)
-            del futures[-1]
-            chunk.reverse()
-            while chunk:
-                yield chunk.pop()  # nobody else holds it
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def map_on(pool, fn, argument_tuples, timeout, chunksize):
-    """Submits the calls in chunks at once; the generator only collects."""
-    _check_callable("fn", fn)
-    end = None if timeout is None else monotonic() + timeout
-    calls = list(argument_tuples)
-    chunk = _chunk(chunksize, len(calls), 32 * pool.parallelism)
-    futures = []
-    try:
-        for lo in range(0, len(calls), chunk):
-            futures.append(pool.submit(_call_chunk, fn, calls[lo : lo + chunk]))
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    return _results(futures, end)
 
 
 # ---- ranges ----
@@ -228,7 +188,16 @@ def invoke(task, /, *args, **kwargs):
     return _pool().invoke(task, *args, **kwargs)
 
 
-def map(fn, *iterables, timeout=None, chunksize="auto", pool=None):
+def map(
+    fn,
+    *iterables,
+    timeout=None,
+    chunksize="auto",
+    buffersize=None,
+    ordered=True,
+    progress=None,
+    pool=None,
+):
     """`ForkJoinPool.map` on `pool`, by default the ambient one.
 
     Examples
@@ -237,10 +206,28 @@ def map(fn, *iterables, timeout=None, chunksize="auto", pool=None):
     >>> list(fjpool.map(abs, [-1, 2]))
     [1, 2]
     """
-    return _pool(pool).map(fn, *iterables, timeout=timeout, chunksize=chunksize)
+    return _pool(pool).map(
+        fn,
+        *iterables,
+        timeout=timeout,
+        chunksize=chunksize,
+        buffersize=buffersize,
+        ordered=ordered,
+        progress=progress,
+    )
 
 
-def starmap(fn, iterable, *, timeout=None, chunksize="auto", pool=None):
+def starmap(
+    fn,
+    iterable,
+    *,
+    timeout=None,
+    chunksize="auto",
+    buffersize=None,
+    ordered=True,
+    progress=None,
+    pool=None,
+):
     """`ForkJoinPool.starmap` on `pool`, by default the ambient one.
 
     Examples
@@ -249,7 +236,15 @@ def starmap(fn, iterable, *, timeout=None, chunksize="auto", pool=None):
     >>> list(fjpool.starmap(pow, [(2, 3), (3, 2)]))
     [8, 9]
     """
-    return _pool(pool).starmap(fn, iterable, timeout=timeout, chunksize=chunksize)
+    return _pool(pool).starmap(
+        fn,
+        iterable,
+        timeout=timeout,
+        chunksize=chunksize,
+        buffersize=buffersize,
+        ordered=ordered,
+        progress=progress,
+    )
 
 
 def reduce(fn, iterable, initial=MISSING, *, chunksize=None, pool=None):

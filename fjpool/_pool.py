@@ -8,7 +8,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 
-from . import _blocking, _core, _cpus, _hooks, _parallel
+from . import _blocking, _core, _cpus, _hooks, _map, _parallel
 from ._task import Future
 
 __all__ = ["ForkJoinPool", "common_pool", "current_pool", "dump_on_signal", "use"]
@@ -16,6 +16,7 @@ __all__ = ["ForkJoinPool", "common_pool", "current_pool", "dump_on_signal", "use
 MAX_WORKERS = _core.MAX_WORKERS
 SPARES = 256
 LEAST_KEEP_ALIVE = 0.02
+MOST_KEEP_ALIVE = 1e9
 LEAST_STACK = 64 * 1024
 MOST_CAPACITY = 2**26
 MAX_UNANNOUNCED = 64
@@ -56,7 +57,16 @@ def _keep_alive_seconds(value):
         raise TypeError(f"keep_alive must be seconds or None, not {type(value).__name__}")
     if not value > 0:
         raise ValueError(f"keep_alive must be positive seconds or None, not {value}")
+    if MOST_KEEP_ALIVE < value < float("inf"):
+        raise ValueError(f"keep_alive must be at most {MOST_KEEP_ALIVE:g} seconds, or None")
     return max(float(value), LEAST_KEEP_ALIVE)
+
+
+def _check_prefix(value):
+    if not isinstance(value, str):
+        raise TypeError(f"thread_name_prefix must be a str, not {type(value).__name__}")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"thread_name_prefix must be text without NUL and surrogates, not {value!r}")
 
 
 def _callable_or_none(name, value):
@@ -172,8 +182,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         _eager=False,
     ):
         parallelism, max_workers = _sizes(parallelism, max_workers)
-        if not isinstance(thread_name_prefix, str):
-            raise TypeError(f"thread_name_prefix must be a str, not {type(thread_name_prefix).__name__}")
+        _check_prefix(thread_name_prefix)
         if order not in ("lifo", "fifo"):
             raise ValueError(f'order must be "lifo" or "fifo", not {order!r}')
         if stack_size is not None:
@@ -259,7 +268,16 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             future.cancel()  # an interrupted wait takes back what it submitted
             raise
 
-    def map(self, fn, *iterables, timeout=None, chunksize="auto"):
+    def map(
+        self,
+        fn,
+        *iterables,
+        timeout=None,
+        chunksize="auto",
+        buffersize=None,
+        ordered=True,
+        progress=None,
+    ):
         """Calls `fn` with the items of the iterables in parallel; yields results in order.
 
         Parameters
@@ -267,11 +285,20 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         fn : callable
             Called with one item of each iterable.
         *iterables : iterable
-            Read at once; the shortest one decides the number of calls.
+            Read at once, unless `buffersize` is given; the shortest one decides the number of
+            calls.
         timeout : float, optional
             Seconds from now within which each result must be there.
         chunksize : int or "auto"
-            Calls that one task makes.
+            Calls that one task makes. "auto" begins with single calls, and offers what is left of
+            a task's calls to other workers while it runs.
+        buffersize : int, optional
+            Read at most so many items ahead of the results taken: for long or endless inputs.
+        ordered : bool
+            False: results come as they are ready.
+        progress : True or callable, optional
+            True shows a tqdm bar; a callable is called as ``progress(done, total)`` for each
+            result taken (total is None if `buffersize` is given).
 
         Returns
         -------
@@ -290,9 +317,21 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         ...     list(pool.map(pow, [2, 3], [5, 2]))
         [32, 9]
         """
-        return _parallel.map_on(self, fn, zip(*iterables), timeout, chunksize)
+        return _map.map_on(
+            self, fn, iterables, False, timeout, chunksize, buffersize, ordered, progress
+        )
 
-    def starmap(self, fn, iterable, *, timeout=None, chunksize="auto"):
+    def starmap(
+        self,
+        fn,
+        iterable,
+        *,
+        timeout=None,
+        chunksize="auto",
+        buffersize=None,
+        ordered=True,
+        progress=None,
+    ):
         """Like `map`, for items that are tuples of arguments.
 
         Examples
@@ -302,7 +341,9 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         ...     list(pool.starmap(pow, [(2, 5), (3, 2)]))
         [32, 9]
         """
-        return _parallel.map_on(self, fn, iterable, timeout, chunksize)
+        return _map.map_on(
+            self, fn, (iterable,), True, timeout, chunksize, buffersize, ordered, progress
+        )
 
     def reduce(self, fn, iterable, initial=_parallel.MISSING, *, chunksize=None):
         """Combines the items with an associative function, as a tree, keeping their order.

@@ -27,6 +27,16 @@ class Future(_core.Task, _futures.Future):
     __slots__ = ()
     _kind = _core.NO_BODY
 
+    def __await__(self):
+        """``await future`` in a coroutine, on its running event loop."""
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
+
+    def _get_snapshot(self):  # Python 3.14's asyncio asks for all at once
+        done = self.done()
+        return done, self.cancelled(), self._result if done else None, self._exception
+
 
 class RecursiveTask(Future):
     """A task with a result: subclass it and write ``compute``.

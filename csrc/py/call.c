@@ -20,6 +20,7 @@
 enum { STACK_RESERVE = 192 * 1024, FRAME_RESERVE = 150 };
 
 static _Thread_local PyThreadState *own_state;   /* while detached */
+static _Thread_local bool initialized;           /* what the finalizer is to undo */
 static _Thread_local bool owns_state;            /* made here, so it goes with the thread */
 static _Thread_local fjpy_local_t local;
 static _Thread_local fj_worker_t *me;           /* the worker this thread is, to its end */
@@ -114,12 +115,13 @@ bool fjpy_worker_start(fj_worker_t *worker)
     me = worker;
     name_thread(worker);
     if (shared->initializer == NULL) {
+        initialized = true;
         return true;                         /* attaches when there is Python to run */
     }
     fj_slow_start(worker);
     fjpy_attach();
     PyObject *result = PyObject_CallObject(shared->initializer, shared->initargs);
-    bool ok = result != NULL;
+    bool ok = initialized = result != NULL;
     Py_XDECREF(result);
     if (!ok) {
         PyObject *exception = fjpy_take_exception();
@@ -137,7 +139,7 @@ void fjpy_worker_stop(fj_worker_t *worker)
     if (fj_load_relaxed(&shared->abandoned)) {
         return;
     }
-    if (shared->finalizer != NULL && !shared->broken) {
+    if (shared->finalizer != NULL && initialized) {
         fjpy_attach();
         report(PyObject_CallNoArgs(shared->finalizer), shared->finalizer);
     }
@@ -358,9 +360,8 @@ static void task_cancel(fj_task_t *task)
     fjpy_task_t *self = fjpy_task_of(task);
     fj_pool_t *pool = fj_task_pool(task);
     if (fjpy_shared_is_broken(pool) && fj_task_try_claim(task)) {
-        PyObject *exception = PyObject_CallFunction(
-            fjpy.broken_error, "s", "A thread initializer failed, the thread pool is not usable anymore");
-        (void)fjpy_task_finish(self, FJ_FAILED, exception);
+        (void)fjpy_raise_broken();
+        (void)fjpy_task_finish(self, FJ_FAILED, fjpy_take_exception());
     } else {
         (void)fjpy_task_finish(self, FJ_CANCELLED, NULL);
     }

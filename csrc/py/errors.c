@@ -42,3 +42,10 @@ PyObject *fjpy_raise(fj_status_t status)
     }
     return NULL;
 }
+
+PyObject *fjpy_raise_broken(void)
+{
+    PyErr_SetString(fjpy.broken_error,
+                    "A thread initializer failed, the thread pool is not usable anymore");
+    return NULL;
+}

@@ -109,9 +109,29 @@ PyObject *fjpy_take_exception(void);
 /* hooks[name](*args): a new reference, or NULL and an exception. */
 PyObject *fjpy_hook(const char *name, PyObject *argument);
 
-/* ---- task.c ---- */
+/* ---- task_type.c ---- */
 int fjpy_task_add(PyObject *module);
+
+/* ---- task.c ---- */
 fjpy_task_t *fjpy_task_of(fj_task_t *task);
+fjpy_task_t *fjpy_task_new(PyTypeObject *type);
+
+static inline fj_state_t fjpy_task_state(fjpy_task_t *self)
+{
+    return fj_task_state(&self->task);
+}
+
+static inline bool fjpy_task_is_done(fjpy_task_t *self)
+{
+    return fj_state_is_done(fjpy_task_state(self));
+}
+
+/* Gives the callable, its arguments and the context back. */
+void fjpy_task_forget_body(fjpy_task_t *self);
+/* Into the cyclic collector's sight, if it is done and may be part of a cycle. */
+void fjpy_task_track(fjpy_task_t *self);
+/* Calls one done-callback and reports what it raises. */
+void fjpy_task_call_back(fjpy_task_t *self, PyObject *callback);
 /* Completes with NORMAL (value), FAILED (exception) or CANCELLED (NULL: only if
  * it has not started); steals value. False: it was too late for that. */
 bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value);
@@ -138,6 +158,7 @@ int fjpy_deadline(PyObject *timeout, int64_t *deadline);
 extern bool fjpy_exiting;      /* the interpreter is on its way out */
 /* The pool behind a Pool object; NULL and an exception if it cannot be used. */
 fjpy_shared_t *fjpy_pool_shared(PyObject *pool);
+fjpy_shared_t *fjpy_pool_usable(PyObject *pool); /* also not broken: for new work */
 int fjpy_pool_add(PyObject *module);
 /* The pool of `with use(...)`, else the common one; outside of workers. A new
  * reference to a Pool. */
@@ -150,6 +171,9 @@ PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
 int fjpy_blocker_add(PyObject *module);
 PyObject *fjpy_sleep(PyObject *module, PyObject *seconds);
 
+/* ---- results.c ---- */
+int fjpy_results_add(PyObject *module);
+
 /* ---- leaf.c ---- */
 PyObject *fjpy_pool_range(PyObject *pool, PyObject *args);
 PyObject *fjpy_capsule_info(PyObject *module, PyObject *capsule);
@@ -158,5 +182,6 @@ PyObject *fjpy_in_library(PyObject *module, PyObject *address);
 /* ---- errors.c ---- */
 /* Raises what a core status means; always returns NULL. */
 PyObject *fjpy_raise(fj_status_t status);
+PyObject *fjpy_raise_broken(void);
 
 #endif /* FJPY_H */

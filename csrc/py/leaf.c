@@ -295,7 +295,7 @@ static void destroy(fj_range_job_t *job)
     free(range);
 }
 
-static PyObject *outcome(range_t *range)
+static PyObject *outcome(fjpy_shared_t *shared, range_t *range)
 {
     PyObject *exception;
     switch (fj_load_acquire(&range->job.code)) { /* pairs with fj_range_fail */
@@ -329,6 +329,9 @@ static PyObject *outcome(range_t *range)
                         "example with lambda a, b: a + b");
         return NULL;
     default:
+        if (shared->broken) {
+            return fjpy_raise_broken();
+        }
         PyErr_SetNone(fjpy.cancelled_error);
         return NULL;
     }
@@ -416,7 +419,7 @@ PyObject *fjpy_pool_range(PyObject *object, PyObject *arguments)
     PyObject *leaf, *args, *combine, *data;
     unsigned long long address;
     long long start, stop, chunk;
-    fjpy_shared_t *shared = fjpy_pool_shared(object);
+    fjpy_shared_t *shared = fjpy_pool_usable(object);
     if (shared == NULL
         || !PyArg_ParseTuple(arguments, "iOKO!LLLiOO", &kind, &leaf, &address, &PyTuple_Type,
                              &args, &start, &stop, &chunk, &operation, &combine, &data)) {
@@ -450,7 +453,7 @@ PyObject *fjpy_pool_range(PyObject *object, PyObject *arguments)
     fj_range_init(&range->job);
     PyObject *result = NULL;
     if (range->context != NULL && run(shared, range) == 0) {
-        result = outcome(range);
+        result = outcome(shared, range);
         give_back(range);
     }
     fj_range_release(&range->job);

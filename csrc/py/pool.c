@@ -82,13 +82,11 @@ fjpy_shared_t *fjpy_pool_shared(PyObject *object)
     return shared;
 }
 
-/* For outside work. */
-static fjpy_shared_t *usable(PyObject *object)
+fjpy_shared_t *fjpy_pool_usable(PyObject *object)
 {
     fjpy_shared_t *shared = fjpy_pool_shared(object);
     if (shared != NULL && shared->broken) {
-        PyErr_SetString(fjpy.broken_error,
-                        "A thread initializer failed, the thread pool is not usable anymore");
+        (void)fjpy_raise_broken();
         return NULL;
     }
     return shared;
@@ -202,7 +200,7 @@ static void tp_dealloc(PyObject *object)
 static PyObject *pool_submit(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames)
 {
-    fjpy_shared_t *shared = usable(object);
+    fjpy_shared_t *shared = fjpy_pool_usable(object);
     fjpy_task_t *future = shared != NULL ? fjpy_future_new(args, nargs, kwnames) : NULL;
     if (future != NULL && fjpy_task_submit(future, shared) < 0) {
         Py_CLEAR(future);
@@ -212,7 +210,7 @@ static PyObject *pool_submit(PyObject *object, PyObject *const *args, Py_ssize_t
 
 static PyObject *pool_submit_task(PyObject *object, PyObject *task)
 {
-    fjpy_shared_t *shared = usable(object);
+    fjpy_shared_t *shared = fjpy_pool_usable(object);
     if (shared == NULL) {
         return NULL;
     }
@@ -505,7 +503,7 @@ fjpy_pool_t *fjpy_ambient_pool(void)
                      Py_TYPE(pool)->tp_name);
         Py_CLEAR(pool);
     }
-    if (pool != NULL && usable(pool) == NULL) {
+    if (pool != NULL && fjpy_pool_usable(pool) == NULL) {
         Py_CLEAR(pool);
     }
     return (fjpy_pool_t *)pool;

@@ -1,0 +1,240 @@
+"""`ForkJoinPool.map`: calls in chunks that give their rest away, results in order or as they come."""
+
+import itertools
+import operator
+from collections import deque
+from time import monotonic, perf_counter_ns
+
+from . import _core
+from ._blocking import Semaphore
+
+__all__ = ["map_on"]
+
+# Chunks a worker gets to begin with; each offers its rest to thieves while it runs.
+CHUNKS_PER_WORKER = 4
+# A group of calls that takes so long is not doubled for the next one.
+LONG_NS = 500_000
+
+
+class _Run:
+    """Calls for items [lo, hi), in groups that grow from one while calls are short.
+
+    While a group runs, what is left of the chunk lies on the worker's deque, where another may
+    steal it: an item that blocks or takes long holds up its group only.
+    """
+
+    __slots__ = ("fn", "items", "star")
+
+    def __init__(self, fn, items, star):
+        self.fn, self.items, self.star = fn, items, star
+
+    def __call__(self, lo, hi):
+        """Results of the first part, the future of the rest or None, and what was raised."""
+        results, group = [], 1
+        calls = itertools.starmap if self.star else map
+        while True:
+            middle = min(lo + group, hi)
+            rest = _core.fork_call(self, middle, hi) if middle < hi else None
+            begun = perf_counter_ns()
+            try:
+                results.extend(calls(self.fn, self.items[lo:middle]))
+            except BaseException as error:
+                return results, rest, error
+            if rest is None or not rest.try_unfork():
+                return results, rest, None
+            lo = middle
+            group = 2 * group if perf_counter_ns() - begun < LONG_NS else 1
+
+    def fixed(self, lo, hi):
+        """The same for a chunk of the user's own size: one group."""
+        results = []
+        calls = itertools.starmap if self.star else map
+        try:
+            results.extend(calls(self.fn, self.items[lo:hi]))
+        except BaseException as error:
+            return results, None, error
+        return results, None, None
+
+
+class _Clock:
+    """Seconds left of a time-out that began when it was made."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, timeout):
+        try:
+            self.end = None if timeout is None else monotonic() + timeout
+        except TypeError:
+            raise TypeError(
+                f"timeout must be a number of seconds or None, not {type(timeout).__name__}"
+            ) from None
+        if self.end is not None and self.end != self.end:
+            raise ValueError("timeout must be a number of seconds, not nan")
+
+    def left(self):
+        return None if self.end is None else self.end - monotonic()
+
+
+def _cancel(futures):
+    for future in futures:
+        future.cancel()
+
+
+def _parts(futures, clock):
+    """Lists of results in order; raises what a call raised in its place."""
+    futures.reverse()
+    try:
+        while futures:
+            results, rest, error = futures[-1].result(clock.left())
+            if rest is None:
+                del futures[-1]
+            else:
+                futures[-1] = rest
+            yield results
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error
+    finally:
+        _cancel(futures)
+
+
+def _finished_first(futures, clock):
+    """The same, whatever part is finished first."""
+    finished, ready = deque(), Semaphore(0)
+
+    def note(future):
+        finished.append(future)
+        ready.release()
+
+    for future in futures:
+        future.add_done_callback(note)
+    waiting = set(futures)
+    try:
+        while waiting:
+            if not ready.acquire(timeout=clock.left()):
+                raise _timeout()
+            future = finished.popleft()
+            waiting.discard(future)
+            results, rest, error = future.result()
+            if rest is not None:
+                waiting.add(rest)
+                rest.add_done_callback(note)
+            yield results
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error
+    finally:
+        _cancel(waiting)
+
+
+def _timeout():
+    from ._errors import TimeoutError
+
+    return TimeoutError("the time was not enough for all results")
+
+
+def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
+    """At most `buffersize` items are read ahead of the results that were taken."""
+    ahead = max(1, buffersize // chunk)
+    window, source = deque(), iter(items)
+
+    def submit_one():
+        piece = list(itertools.islice(source, chunk))
+        if piece:
+            window.append(pool.submit(_Run(run.fn, piece, run.star).fixed, 0, len(piece)))
+        return bool(piece)
+
+    while len(window) < ahead and submit_one():
+        pass
+
+    def results():
+        from ._blocking import as_completed
+
+        try:
+            while window:
+                if ordered:
+                    future = window[0]
+                else:
+                    future = next(as_completed(window, clock.left()))
+                results, _, error = future.result(clock.left())
+                window.remove(future)
+                yield results
+                if error is not None:
+                    try:
+                        raise error
+                    finally:
+                        del error
+                submit_one()
+        finally:
+            _cancel(window)
+
+    return results()
+
+
+def _with_progress(results, progress, total):
+    if progress is True:
+        from tqdm.auto import tqdm
+
+        return iter(tqdm(results, total=total))
+
+    def report():
+        for done, result in enumerate(results, 1):
+            progress(done, total)
+            yield result
+
+    return report()
+
+
+def _checked_chunk(chunksize, n, parallelism):
+    if chunksize is None or chunksize == "auto":
+        return None if n is None else max(1, -(-n // (CHUNKS_PER_WORKER * parallelism)))
+    try:
+        chunk = operator.index(chunksize)
+    except TypeError:
+        raise TypeError(f"chunksize must be an integer, not {type(chunksize).__name__}") from None
+    if chunk < 1:
+        raise ValueError(f"chunksize must be at least 1, not {chunk}")
+    return chunk
+
+
+def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, progress):
+    """The iterator behind map and starmap: work is submitted at once, results are collected lazily."""
+    if not callable(fn):
+        raise TypeError(f"fn must be callable, not {type(fn).__name__}")
+    if progress is not None and progress is not True and not callable(progress):
+        raise TypeError(f"progress must be True or a callable, not {type(progress).__name__}")
+    if buffersize is not None:
+        try:
+            buffersize = operator.index(buffersize)
+        except TypeError:
+            raise TypeError(f"buffersize must be an integer or None, not {type(buffersize).__name__}") from None
+        if buffersize < 1:
+            raise ValueError(f"buffersize must be None or at least 1, not {buffersize}")
+    clock = _Clock(timeout)
+    _checked_chunk(chunksize, None, 1)
+    items = iterables[0] if len(iterables) == 1 else zip(*iterables)
+    star = star or len(iterables) != 1
+    total = None
+    if buffersize is not None:
+        chunk = _checked_chunk(chunksize, None, 1) or 1
+        parts = _bounded(pool, _Run(fn, (), star), items, buffersize, chunk, ordered, clock)
+    else:
+        items = list(items)
+        total = len(items)
+        run = _Run(fn, items, star)
+        auto = chunksize is None or chunksize == "auto"
+        chunk = _checked_chunk(chunksize, total, pool.parallelism)
+        futures = []
+        try:
+            for lo in range(0, total, chunk):
+                futures.append(pool.submit(run if auto else run.fixed, lo, min(lo + chunk, total)))
+        except BaseException:
+            _cancel(futures)
+            raise
+        parts = _parts(futures, clock) if ordered else _finished_first(futures, clock)
+    results = _core.Results(parts)
+    return results if progress is None else _with_progress(results, progress, total)
