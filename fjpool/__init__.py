@@ -16,9 +16,10 @@ from ._blocking import (
     sleep,
     wait,
 )
+from ._common import common_pool, current_pool, dump_on_signal, use
 from ._errors import BrokenThreadPool, LeafError, RejectedExecutionError, TimeoutError
 from ._parallel import invoke, invoke_all, map, parallel_for, parallel_reduce, reduce, starmap, submit
-from ._pool import ForkJoinPool, common_pool, current_pool, dump_on_signal, use
+from ._pool import ForkJoinPool
 from ._queue import Queue, ShutDown
 from ._task import Future, RecursiveAction, RecursiveTask, current_task, task
 from ._version import __version__

@@ -151,12 +151,12 @@ def reduce_on(pool, fn, iterable, initial, chunksize):
 # ---- the same on the ambient pool ----
 
 
-def _pool(pool=None):
-    from . import _pool as pools
+def _pool_or_ambient(pool=None):
+    from . import _common, _pool
 
     if pool is None:
-        return pools.ambient_pool()
-    if not isinstance(pool, pools.ForkJoinPool):
+        return _common.ambient_pool()
+    if not isinstance(pool, _pool.ForkJoinPool):
         raise TypeError(f"pool must be a ForkJoinPool or None, not {type(pool).__name__}")
     return pool
 
@@ -173,7 +173,7 @@ def submit(fn, /, *args, **kwargs):
     >>> fjpool.submit(pow, 2, 10).result()
     1024
     """
-    return _pool().submit(fn, *args, **kwargs)
+    return _pool_or_ambient().submit(fn, *args, **kwargs)
 
 
 def invoke(task, /, *args, **kwargs):
@@ -185,7 +185,7 @@ def invoke(task, /, *args, **kwargs):
     >>> fjpool.invoke(pow, 2, 10)
     1024
     """
-    return _pool().invoke(task, *args, **kwargs)
+    return _pool_or_ambient().invoke(task, *args, **kwargs)
 
 
 def map(
@@ -206,7 +206,7 @@ def map(
     >>> list(fjpool.map(abs, [-1, 2]))
     [1, 2]
     """
-    return _pool(pool).map(
+    return _pool_or_ambient(pool).map(
         fn,
         *iterables,
         timeout=timeout,
@@ -236,7 +236,7 @@ def starmap(
     >>> list(fjpool.starmap(pow, [(2, 3), (3, 2)]))
     [8, 9]
     """
-    return _pool(pool).starmap(
+    return _pool_or_ambient(pool).starmap(
         fn,
         iterable,
         timeout=timeout,
@@ -256,7 +256,7 @@ def reduce(fn, iterable, initial=MISSING, *, chunksize=None, pool=None):
     >>> fjpool.reduce(operator.add, range(1000), initial=0)
     499500
     """
-    return _pool(pool).reduce(fn, iterable, initial, chunksize=chunksize)
+    return _pool_or_ambient(pool).reduce(fn, iterable, initial, chunksize=chunksize)
 
 
 def parallel_reduce(
@@ -281,7 +281,7 @@ def parallel_reduce(
     >>> fjpool.parallel_reduce(lambda lo, hi: sum(range(lo, hi)), 1000)
     499500
     """
-    return parallel_reduce_on(_pool(pool), leaf, start, stop, chunksize, combine, initial, args, data)
+    return parallel_reduce_on(_pool_or_ambient(pool), leaf, start, stop, chunksize, combine, initial, args, data)
 
 
 def parallel_for(body, start, stop=None, *, chunksize=None, args=(), data=None, pool=None):
@@ -299,7 +299,7 @@ def parallel_for(body, start, stop=None, *, chunksize=None, args=(), data=None, 
     >>> seen
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    parallel_for_on(_pool(pool), body, start, stop, chunksize, args, data)
+    parallel_for_on(_pool_or_ambient(pool), body, start, stop, chunksize, args, data)
 
 
 def invoke_all(*tasks):

@@ -1,95 +1,13 @@
-"""ForkJoinPool and the common pool: argument checks and Python's habits around _core.Pool."""
+"""ForkJoinPool: Python's habits around _core.Pool."""
 
 import itertools
 import operator
-import sys
-import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 
-from . import _blocking, _core, _cpus, _hooks, _map, _parallel
-from ._task import Future
+from . import _blocking, _checks, _core, _map, _parallel
 
-__all__ = ["ForkJoinPool", "common_pool", "current_pool", "dump_on_signal", "use"]
-
-MAX_WORKERS = _core.MAX_WORKERS
-SPARES = 256
-LEAST_KEEP_ALIVE = 0.02
-MOST_KEEP_ALIVE = 1e9
-LEAST_STACK = 64 * 1024
-MOST_CAPACITY = 2**26
-MAX_UNANNOUNCED = 64
-LEAST_WINDOW = 0.02
-
-
-def _integer(name, value, low, high):
-    try:
-        value = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if value < low:
-        raise ValueError(f"{name} must be greater than {low - 1} and at most {high}, not {value}")
-    if value > high:
-        raise ValueError(f"{name} must be at most {high}, not {value}")
-    return value
-
-
-def _sizes(parallelism, max_workers):
-    """Both numbers, each given or derived from the other."""
-    if parallelism is not None:
-        parallelism = _integer("parallelism", parallelism, 1, MAX_WORKERS)
-    if max_workers is not None:
-        max_workers = _integer("max_workers", max_workers, 1, MAX_WORKERS)
-    if parallelism is None:
-        parallelism = max_workers or _cpus.default_parallelism()
-    if max_workers is None:
-        max_workers = min(parallelism + SPARES, MAX_WORKERS)
-    if max_workers < parallelism:
-        raise ValueError(f"max_workers must be at least parallelism ({parallelism}), not {max_workers}")
-    return parallelism, max_workers
-
-
-def _keep_alive_seconds(value):
-    if value is None:
-        return float("inf")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"keep_alive must be seconds or None, not {type(value).__name__}")
-    if not value > 0:
-        raise ValueError(f"keep_alive must be positive seconds or None, not {value}")
-    if MOST_KEEP_ALIVE < value < float("inf"):
-        raise ValueError(f"keep_alive must be at most {MOST_KEEP_ALIVE:g} seconds, or None")
-    return max(float(value), LEAST_KEEP_ALIVE)
-
-
-def _check_prefix(value):
-    if not isinstance(value, str):
-        raise TypeError(f"thread_name_prefix must be a str, not {type(value).__name__}")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValueError(f"thread_name_prefix must be text without NUL and surrogates, not {value!r}")
-
-
-def _callable_or_none(name, value):
-    if value is not None and not callable(value):
-        raise TypeError(f"{name} must be a callable or None, not {type(value).__name__}")
-    return value
-
-
-def _saturate_policy(value):
-    """What the core wants: None to wait, True to raise, or the predicate."""
-    if value == "wait":
-        return None
-    if value == "raise":
-        return True
-    if not callable(value):
-        raise ValueError(f'saturate must be "wait", "raise" or a predicate of the pool, not {value!r}')
-    return value
-
-
-def _window():
-    """Seconds asleep before a worker counts as blocked: no GIL waiter sleeps so long."""
-    return max(LEAST_WINDOW, 2 * sys.getswitchinterval())
-
+__all__ = ["ForkJoinPool"]
 
 _numbers = itertools.count(1)  # for pools without a prefix; next() is one step under the GIL
 live = weakref.WeakValueDictionary()  # every pool by its id, for dump_on_signal
@@ -175,27 +93,27 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         queue_capacity=2**24,
         finalizer=None,
         blocking="auto",
-        max_unannounced=MAX_UNANNOUNCED,
+        max_unannounced=_checks.MAX_UNANNOUNCED,
         min_runnable=None,
         saturate="wait",
         join_at_exit=True,
         _eager=False,
     ):
-        parallelism, max_workers = _sizes(parallelism, max_workers)
-        _check_prefix(thread_name_prefix)
+        parallelism, max_workers = _checks.sizes(parallelism, max_workers)
+        _checks.check_prefix(thread_name_prefix)
         if order not in ("lifo", "fifo"):
             raise ValueError(f'order must be "lifo" or "fifo", not {order!r}')
         if stack_size is not None:
-            stack_size = _integer("stack_size", stack_size, LEAST_STACK, 2**40)
-        queue_capacity = _integer("queue_capacity", queue_capacity, 2, MOST_CAPACITY)
-        keep_alive = _keep_alive_seconds(keep_alive)
-        _callable_or_none("initializer", initializer)
-        _callable_or_none("finalizer", finalizer)
+            stack_size = _checks.integer("stack_size", stack_size, _checks.LEAST_STACK, 2**40)
+        queue_capacity = _checks.integer("queue_capacity", queue_capacity, 2, _checks.MOST_CAPACITY)
+        keep_alive = _checks.keep_alive_seconds(keep_alive)
+        _checks.callable_or_none("initializer", initializer)
+        _checks.callable_or_none("finalizer", finalizer)
         if blocking not in ("auto", "announced"):
             raise ValueError(f'blocking must be "auto" or "announced", not {blocking!r}')
-        max_unannounced = _integer("max_unannounced", max_unannounced, 0, MAX_WORKERS)
+        max_unannounced = _checks.integer("max_unannounced", max_unannounced, 0, _checks.MAX_WORKERS)
         if min_runnable is not None:
-            min_runnable = _integer("min_runnable", min_runnable, 0, MAX_WORKERS)
+            min_runnable = _checks.integer("min_runnable", min_runnable, 0, _checks.MAX_WORKERS)
         prefix = f"{thread_name_prefix}_" if thread_name_prefix else ""
         super().__init__(
             parallelism=parallelism,
@@ -211,12 +129,12 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             finalizer=finalizer,
             join_at_exit=bool(join_at_exit),
             common=False,
-            min_runnable=MAX_WORKERS if min_runnable is None else min_runnable,
+            min_runnable=_checks.MAX_WORKERS if min_runnable is None else min_runnable,
             eager=_eager,
             monitor=blocking == "auto",
             max_unannounced=max_unannounced,
-            window=_window(),
-            saturate=_saturate_policy(saturate),
+            window=_checks.window(),
+            saturate=_checks.saturate_policy(saturate),
         )
         self._order = order
         self._limit = max_workers
@@ -623,191 +541,3 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             f"steals = {self.steal_count}, tasks = {self.queued_task_count}, "
             f"submissions = {self.queued_submission_count}]>"
         )
-
-
-class _CommonPool(ForkJoinPool):
-    """The pool that everybody shares: it cannot be shut down, and abandons its work at exit."""
-
-    def __init__(self):
-        parallelism = _cpus.common_parallelism()
-        limit = min(parallelism + _cpus.common_maximum_spares(), MAX_WORKERS)
-        _core.Pool.__init__(
-            self,
-            parallelism=parallelism,
-            max_workers=max(limit, 1),
-            fifo=False,
-            keep_alive=60.0,
-            stack_size=0,
-            queue_capacity=2**24,
-            prefix="ForkJoinPool.commonPool-worker-",
-            first=1,
-            initializer=None,
-            initargs=(),
-            finalizer=None,
-            join_at_exit=False,
-            common=True,
-            min_runnable=MAX_WORKERS,
-            eager=False,
-            monitor=True,
-            max_unannounced=MAX_UNANNOUNCED,
-            window=_window(),
-            saturate=None,
-        )
-        self._order, self._limit = "lifo", limit
-        live[id(self)] = self
-
-    @property
-    def parallelism(self) -> int:
-        """Workers that should run at once; 1 is reported where callers run their own tasks."""
-        return max(super().parallelism, 1)
-
-    def shutdown(self, wait=True, *, cancel_futures=False):
-        """Does nothing."""
-
-    shutdown_now = close = shutdown
-
-    def __exit__(self, kind, value, traceback):
-        return False
-
-    def await_termination(self, timeout=None):
-        """Waits until nothing is queued or running, and returns False: it never ends."""
-        self._await_quiescence(timeout)
-        return False
-
-
-_common = None
-_common_lock = threading.Lock()
-
-
-def common_pool():
-    """The pool that everybody shares, made at first use.
-
-    Its parallelism is one less than the CPUs this process may use, at least 1, since the caller
-    of `parallel_for` and `parallel_reduce` works too; FJPOOL_COMMON_PARALLELISM sets it, and 0
-    means that whoever waits for a task runs it.
-
-    Examples
-    --------
-    >>> import fjpool
-    >>> fjpool.common_pool() is fjpool.common_pool()
-    True
-    """
-    global _common
-    if _common is None:
-        with _common_lock:
-            if _common is None:
-                _common = _CommonPool()
-    return _common
-
-
-def _forget_common() -> None:
-    global _common, _common_lock
-    _common, _common_lock = None, threading.Lock()
-
-
-def current_pool():
-    """The pool whose worker is calling.
-
-    Examples
-    --------
-    >>> import fjpool
-    >>> fjpool.current_pool() is None
-    True
-    >>> with fjpool.ForkJoinPool(1) as pool:
-    ...     pool.invoke(fjpool.current_pool) is pool
-    True
-    """
-    return _core.current_pool()
-
-
-_chosen: "ContextVar[ForkJoinPool]" = ContextVar("fjpool.use")
-
-
-class use:
-    """``with fjpool.use(pool):`` the module's functions run on that pool.
-
-    Inside a worker they run on the worker's own pool all the same.
-
-    Examples
-    --------
-    >>> import fjpool
-    >>> with fjpool.ForkJoinPool(2) as pool, fjpool.use(pool):
-    ...     fjpool.submit(fjpool.current_pool).result() is pool
-    True
-    """
-
-    def __init__(self, pool):
-        if not isinstance(pool, ForkJoinPool):
-            raise TypeError(f"use expects a ForkJoinPool, not {type(pool).__name__}")
-        self._pool = pool
-        self._tokens = []
-
-    def __enter__(self):
-        self._tokens.append(_chosen.set(self._pool))
-        return self._pool
-
-    def __exit__(self, kind, value, traceback):
-        _chosen.reset(self._tokens.pop())
-        return False
-
-
-def _outside_pool():
-    return _chosen.get(None) or common_pool()
-
-
-def ambient_pool():
-    """The worker's own pool, else that of ``with use(pool)``, else the common pool."""
-    return _core.current_pool() or _outside_pool()
-
-
-def dump_on_signal(signum, file=None):
-    """Has a signal write the `ForkJoinPool.dump` of every pool, as `faulthandler.register` does stacks.
-
-    Parameters
-    ----------
-    signum : int
-        For example ``signal.SIGUSR1``.
-    file : file or int, optional
-        Where to: a file, or a descriptor. Default: `sys.stderr` as it is when the signal comes.
-
-    Returns
-    -------
-    signal handler
-        The one before, as from `signal.signal`: ``signal.signal(signum, previous)`` undoes this.
-        It is not called any more.
-
-    Raises
-    ------
-    ValueError
-        `signum` is no signal or one that no handler can serve (SIGKILL, SIGSEGV...); or this is
-        not the main thread.
-    TypeError
-        `signum` is no number, or `file` no file.
-
-    Notes
-    -----
-    The dump is written by the main thread. That comes to it between two steps of Python code, at
-    once in `time.sleep`, `threading.Lock.acquire`, `select` and other waits of the standard
-    library, and within 50 ms in those of fjpool; but only afterwards if it is in a C function
-    that takes long. Against that, `faulthandler.register` helps. Forked children inherit the
-    handler and dump their own pools. A file that cannot be written to is left alone.
-
-    Examples
-    --------
-    >>> import fjpool, io, signal
-    >>> text = io.StringIO()
-    >>> previous = fjpool.dump_on_signal(signal.SIGUSR1, text)
-    >>> with fjpool.ForkJoinPool(1) as pool:
-    ...     signal.raise_signal(signal.SIGUSR1)
-    >>> "queued: 0 tasks, 0 submissions" in text.getvalue()
-    True
-    >>> _ = signal.signal(signal.SIGUSR1, previous)
-    """
-    from . import _dump
-
-    return _dump.dump_on_signal(signum, file)
-
-
-_hooks.install(_outside_pool)
-_hooks.register_exit()
-_hooks.register_fork(_forget_common)

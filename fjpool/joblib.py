@@ -3,7 +3,7 @@
 from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 
-from ._pool import ambient_pool
+from ._common import ambient_pool
 
 __all__ = ["FJPoolBackend", "register"]
 

@@ -1,11 +1,11 @@
 """For the tests of programs that use fjpool. ``import fjpool`` does not import this."""
 
 import concurrent.futures as _futures
-import operator
 import threading
 import time
 from time import perf_counter
 
+from . import _checks
 from ._pool import ForkJoinPool
 
 __all__ = ["assert_scales"]
@@ -24,6 +24,8 @@ ENDING = 10.0
 
 LEAST_CALLS, LEAST_WAIT, LEAST_AT_ONCE = 5, 0.05, 3
 """With less, one after another cannot be told from all at once."""
+
+MOST_CALLS = 1_000_000
 
 ANNOUNCE = (
     "Something in it keeps a worker waiting that the pool does not know of. Say so with "
@@ -156,18 +158,18 @@ class _Attempt:
         )
 
 
-def _check(fn, calls, wait, at_once, sleep):
+def _check(fn, calls, wait, at_once, sleep, saturate):
     for name, value in (("fn", fn), ("sleep", sleep)):
         if not callable(value):
             raise TypeError(f"{name} must be callable, not {type(value).__name__}")
-    if operator.index(calls) < LEAST_CALLS:
-        raise ValueError(f"calls must be at least {LEAST_CALLS}, not {calls}")
+    _checks.integer("calls", calls, LEAST_CALLS, MOST_CALLS)
     if isinstance(wait, bool) or not isinstance(wait, (int, float)):
         raise TypeError(f"wait must be seconds, not {type(wait).__name__}")
     if not LEAST_WAIT <= wait <= ALONE / 2:
         raise ValueError(f"wait must lie between {LEAST_WAIT} and {ALONE / 2:g} seconds, not {wait}")
-    if at_once is not None and operator.index(at_once) < LEAST_AT_ONCE:
-        raise ValueError(f"at_once must be at least {LEAST_AT_ONCE} or None, not {at_once}")
+    if at_once is not None:
+        _checks.integer("at_once", at_once, LEAST_AT_ONCE, MOST_CALLS)
+    _checks.saturate_policy(saturate)
 
 
 def assert_scales(
@@ -241,7 +243,7 @@ def assert_scales(
     ...     print(error)  # doctest: +ELLIPSIS
     40 calls of bad at once take longer than one: ... were done after 0.20 s; one alone takes 0.05 s. ...
     """
-    _check(fn, calls, wait, at_once, sleep)
+    _check(fn, calls, wait, at_once, sleep, saturate)
     for attempt in range(ATTEMPTS):
         try:
             _Attempt(fn, calls, wait, at_once, sleep, blocking, saturate).run()
