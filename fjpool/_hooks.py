@@ -108,6 +108,15 @@ def register_exit() -> None:
         atexit.register(_at_exit)
 
 
+def _give_main_thread_a_lock() -> None:
+    # A task forked: the child's main thread is one that threading did not start, and up to 3.12
+    # its shutdown insists on the lock that such a thread never had.
+    main = threading.main_thread()
+    if getattr(main, "_tstate_lock", main) is None:
+        main._tstate_lock = threading.Lock()
+        main._tstate_lock.acquire()
+
+
 def register_fork(reset) -> None:
     """In a forked child every inherited pool is dead; `reset` forgets the common pool."""
     if hasattr(os, "register_at_fork"):
@@ -115,5 +124,6 @@ def register_fork(reset) -> None:
         def after_in_child() -> None:
             _core.after_fork_child()
             reset()
+            _give_main_thread_a_lock()
 
         os.register_at_fork(after_in_child=after_in_child)

@@ -21,7 +21,7 @@ EXPECTED = (
 )
 
 INT64_NAMES = {"int64", "int64_t", "long long", "long long int", "signed long long", "Py_ssize_t",
-               "ssize_t", "ptrdiff_t", "npy_int64", "npy_longlong", "npy_intp", "intptr_t",
+               "ssize_t", "ptrdiff_t", "npy_int64", "npy_longlong", "npy_intp", "intptr_t", "PY_LONG_LONG",
                "intp", "Py_intptr_t"}  # fmt: skip
 if sys.maxsize > 2**32 and sys.platform != "win32":
     INT64_NAMES |= {"long", "long int", "signed long", "npy_long"}
@@ -32,7 +32,8 @@ POINTER_NAMES = {"void *", "void*", "voidptr", "none*"}
 
 def _type(name):
     """One spelling for every C type that matters here; others as they are."""
-    name = " ".join(name.replace("const ", " ").replace("*", " * ").split())
+    words = name.replace("*", " * ").split()
+    name = " ".join(word for word in words if word != "const")
     if name.endswith("*"):
         return "void *" if name == "void *" else name
     if name in INT64_NAMES:

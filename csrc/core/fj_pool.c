@@ -214,6 +214,9 @@ void fj_guest_leave(fj_worker_t *guest)
 {
     fj_pool_t *pool = guest->pool;
     fj_task_t *task;
+    if (fj_current != guest) {
+        return;                              /* in a forked child: the parent's, let it lie */
+    }
     while ((task = fj_worker_poll_local(guest)) != NULL) {
         if (fj_lane_submit(&pool->lane, &task, 1, true) != FJ_OK) {
             fj_worker_run_entry(guest, task); /* no room: then here */

@@ -95,6 +95,9 @@ static int run_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_
 {
     int code = job->leaf(job, worker, lo, hi, value);
     fj_store_relaxed(&worker->leaves, fj_load_relaxed(&worker->leaves) + 1);
+    if (FJ_UNLIKELY(fj_current != worker)) { /* see fj_after_fork_child */
+        code = FJ_RANGE_ORPHANED;
+    }
     if (code != 0) {
         fj_range_fail(job, code);
     }
@@ -107,6 +110,9 @@ static int run_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_
 static int join_half(fj_range_job_t *job, fj_worker_t *worker, node_t *node,
                      fj_value_t *value)
 {
+    if (FJ_UNLIKELY(fj_current != worker)) {
+        return FJ_RANGE_ORPHANED;
+    }
     while (fj_join_firmly(worker, &node->task) != FJ_OK) {
         poll(job, worker);
     }

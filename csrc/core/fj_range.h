@@ -55,4 +55,8 @@ void fj_range_fail(fj_range_job_t *job, int code);
 /* The code of a job whose root the pool cancelled. */
 enum { FJ_RANGE_CANCELLED = INT32_MIN };
 
+/* A leaf forked the process, and this is the child: other threads' pieces are not
+ * waited for, and their nodes not freed. */
+enum { FJ_RANGE_ORPHANED = INT32_MIN + 1 };
+
 #endif /* FJ_RANGE_H */

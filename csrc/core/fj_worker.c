@@ -51,8 +51,12 @@ void fj_worker_run_claimed(fj_worker_t *worker, fj_task_t *task)
         detach(worker);
     }
     uint32_t depth = fj_load_relaxed(&worker->running);
+    uint32_t blocks = fj_load_relaxed(&worker->blocked);
     fj_store_relaxed(&worker->running, depth + 1);
     task->ops->run(task, worker);
+    while (FJ_UNLIKELY(fj_load_relaxed(&worker->blocked) > blocks)) {
+        fj_idle_block_end(worker);           /* it forgot to */
+    }
     fj_store_relaxed(&worker->running, depth);
     count(&worker->completed);
 }

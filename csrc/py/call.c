@@ -23,6 +23,7 @@ static _Thread_local PyThreadState *own_state;   /* while detached */
 static _Thread_local bool initialized;           /* what the finalizer is to undo */
 static _Thread_local bool owns_state;            /* made here, so it goes with the thread */
 static _Thread_local fjpy_local_t local;
+static _Thread_local PyObject *orphans_failure;  /* in a forked child: how its task ended */
 static _Thread_local fj_worker_t *me;           /* the worker this thread is, to its end */
 
 fjpy_local_t *fjpy_local(void)
@@ -83,9 +84,21 @@ static void introduce(fj_worker_t *worker)
     Py_XDECREF(text);
 }
 
+/* PyGILState_Check says yes to everybody once a subinterpreter has been made. Up to
+ * 3.11 the current state is that of whoever runs, so it is compared with ours. */
+bool fjpy_is_attached(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyThreadState *state = PyThreadState_GetUnchecked();
+#else
+    PyThreadState *state = _PyThreadState_UncheckedGet();
+#endif
+    return state != NULL && state == PyGILState_GetThisThreadState();
+}
+
 void fjpy_attach(void)
 {
-    if (PyGILState_Check()) {
+    if (fjpy_is_attached()) {
         return;
     }
     stay_out_if_abandoned();
@@ -102,7 +115,7 @@ void fjpy_attach(void)
 void fjpy_detach(fj_worker_t *worker)
 {
     (void)worker;
-    if (PyGILState_Check()) {
+    if (fjpy_is_attached()) {
         own_state = PyEval_SaveThread();
     }
 }
@@ -164,7 +177,13 @@ void fjpy_forget_worker(void)
 void fjpy_orphaned(void)
 {
     fjpy_attach();
-    Py_Exit(0);
+    PyObject *exception = orphans_failure;
+    if (exception != NULL) {
+        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
+                      PyException_GetTraceback(exception));
+        PyErr_Print();                       /* SystemExit ends the process here */
+    }
+    Py_Exit(exception != NULL);
 }
 
 /* Python frames that may still be stacked on this thread. */
@@ -185,7 +204,7 @@ bool fjpy_may_nest(fj_worker_t *worker)
 {
     (void)worker;
     return fj_os_stack_left() > STACK_RESERVE
-        && (!PyGILState_Check() || frames_left() > FRAME_RESERVE);
+        && (!fjpy_is_attached() || frames_left() > FRAME_RESERVE);
 }
 
 int fjpy_at_limit(fjpy_shared_t *shared)
@@ -340,9 +359,14 @@ static void task_run(fj_task_t *task, fj_worker_t *worker)
     self->outer = NULL;
     self->runner = NULL;
     if (result != NULL) {
+        Py_CLEAR(orphans_failure);           /* set by a task inside, whose failure this one caught */
         (void)fjpy_task_finish(self, FJ_NORMAL, result);
     } else {
-        (void)fjpy_task_finish(self, FJ_FAILED, fjpy_take_exception());
+        PyObject *exception = fjpy_take_exception();
+        if (self->epoch != fjpy_epoch) {
+            Py_XSETREF(orphans_failure, Py_NewRef(exception));
+        }
+        (void)fjpy_task_finish(self, FJ_FAILED, exception);
     }
     Py_DECREF(self);
 }
@@ -355,7 +379,7 @@ static void task_drop(fj_task_t *task)
 
 static void task_cancel(fj_task_t *task)
 {
-    bool attached = PyGILState_Check();
+    bool attached = fjpy_is_attached();
     fjpy_attach();
     fjpy_task_t *self = fjpy_task_of(task);
     fj_pool_t *pool = fj_task_pool(task);

@@ -91,6 +91,7 @@ extern uint32_t fjpy_epoch;
 
 /* ---- call.c ---- */
 extern const fj_task_ops_t fjpy_task_ops;
+bool fjpy_is_attached(void);                   /* any thread */
 void fjpy_attach(void);                        /* any thread */
 void fjpy_detach(fj_worker_t *worker);         /* any thread */
 bool fjpy_worker_start(fj_worker_t *worker);   /* hooks of the core */
@@ -130,6 +131,8 @@ static inline bool fjpy_task_is_done(fjpy_task_t *self)
 void fjpy_task_forget_body(fjpy_task_t *self);
 /* Into the cyclic collector's sight, if it is done and may be part of a cycle. */
 void fjpy_task_track(fjpy_task_t *self);
+/* In a forked child: fails a task that was queued or ran in the parent. */
+void fjpy_task_check_inherited(fjpy_task_t *self);
 /* Calls one done-callback and reports what it raises. */
 void fjpy_task_call_back(fjpy_task_t *self, PyObject *callback);
 /* Completes with NORMAL (value), FAILED (exception) or CANCELLED (NULL: only if

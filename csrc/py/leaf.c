@@ -251,7 +251,7 @@ static void boxed_discard(fj_range_job_t *Py_UNUSED(job), fj_value_t value)
 static int poll_signals(fj_range_job_t *job)
 {
     range_t *range = range_of(job);
-    bool attached = PyGILState_Check();
+    bool attached = fjpy_is_attached();
     int code = 0;
     fjpy_attach();
     if (PyErr_CheckSignals() < 0) {
@@ -285,7 +285,7 @@ static void destroy(fj_range_job_t *job)
 {
     range_t *range = range_of(job);
     if (range->args != NULL) {
-        bool attached = PyGILState_Check();
+        bool attached = fjpy_is_attached();
         fjpy_attach();
         give_back(range);
         if (!attached) {
@@ -327,6 +327,10 @@ static PyObject *outcome(fjpy_shared_t *shared, range_t *range)
         PyErr_SetString(PyExc_OverflowError,
                         "the combined value does not fit into int64; combine in Python, for "
                         "example with lambda a, b: a + b");
+        return NULL;
+    case FJ_RANGE_ORPHANED:
+        PyErr_SetString(fjpy.broken_error, "a leaf called os.fork(), and this is the child: the "
+                                           "loop's other workers live in the parent process");
         return NULL;
     default:
         if (shared->broken) {

@@ -138,7 +138,8 @@ void fjpy_task_track(fjpy_task_t *self)
 
 bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value)
 {
-    bool inflated = (fj_load_acquire(&self->task.status) & FJ_TASK_EXTRA) != 0;
+    bool inflated = (fj_load_acquire(&self->task.status) & FJ_TASK_EXTRA) != 0
+                 && self->condition != NULL;
     bool won = inflated ? commit_inflated(self, state, value) : commit(self, state, value);
     if (won) {
         if (state == FJ_CANCELLED && self->body != FJPY_NO_BODY) {
@@ -259,15 +260,25 @@ void fjpy_task_interrupt(fjpy_task_t *self)
     }
 }
 
-int fjpy_task_wait(fjpy_task_t *self, int64_t deadline)
+/* Nobody in this process will run it, unless this very thread is at it: it fails
+ * as soon as somebody looks. */
+void fjpy_task_check_inherited(fjpy_task_t *self)
 {
-    if (fjpy_task_is_done(self)) {
-        return 0;
-    }
-    if (self->epoch != fjpy_epoch && self->body != FJPY_NO_BODY && fjpy_task_state(self) != FJ_NEW) {
+    if (self->epoch != fjpy_epoch && self->body != FJPY_NO_BODY && !fjpy_task_is_done(self)
+        && fjpy_task_state(self) != FJ_NEW && self->runner != fjpy_local()) {
         PyErr_SetString(fjpy.broken_error, "this task was queued before os.fork(); its workers "
                                            "live in the parent process");
-        return -1;
+        Py_CLEAR(self->condition);           /* a lock of it may be held by a thread of the parent */
+        self->epoch = fjpy_epoch;
+        (void)fjpy_task_finish(self, FJ_FAILED, fjpy_take_exception());
+    }
+}
+
+int fjpy_task_wait(fjpy_task_t *self, int64_t deadline)
+{
+    fjpy_task_check_inherited(self);
+    if (fjpy_task_is_done(self)) {
+        return 0;
     }
     if (fj_current == NULL && self->own
         && fj_run_outside(fj_task_pool(&self->task), &self->task)) {

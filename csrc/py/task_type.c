@@ -59,11 +59,13 @@ METHOD(quietly_invoke)
 
 METHOD(done)
 {
+    fjpy_task_check_inherited(self);
     return PyBool_FromLong(fjpy_task_is_done(self));
 }
 
 METHOD(running)
 {
+    fjpy_task_check_inherited(self);
     return PyBool_FromLong(fjpy_task_state(self) == FJ_RUNNING);
 }
 
@@ -74,6 +76,7 @@ METHOD(cancelled)
 
 METHOD(cancel)
 {
+    fjpy_task_check_inherited(self);
     /* True again for a task that is cancelled already. */
     return PyBool_FromLong(fjpy_task_finish(self, FJ_CANCELLED, NULL)
                            || fjpy_task_state(self) == FJ_CANCELLED);
@@ -229,6 +232,7 @@ static PyObject *task_set_exception(fjpy_task_t *self, PyObject *argument)
 
 static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *callback)
 {
+    fjpy_task_check_inherited(self);
     if (fjpy_task_is_done(self)) {
         fjpy_task_call_back(self, callback);
     } else if ((self->callbacks == NULL && (self->callbacks = PyList_New(0)) == NULL)
@@ -280,6 +284,7 @@ static PyMethodDef task_methods[] = {
 
 static PyObject *get_state(fjpy_task_t *self, void *Py_UNUSED(closure))
 {
+    fjpy_task_check_inherited(self);
     static const char *const names[] = {
         [FJ_NEW] = "PENDING", [FJ_QUEUED] = "PENDING", [FJ_RUNNING] = "RUNNING",
         [FJ_NORMAL] = "FINISHED", [FJ_FAILED] = "FINISHED", [FJ_CANCELLED] = "CANCELLED",
@@ -372,6 +377,7 @@ static int inflate(fjpy_task_t *self)
 
 static PyObject *get_condition(fjpy_task_t *self, void *Py_UNUSED(closure))
 {
+    fjpy_task_check_inherited(self);
     return inflate(self) < 0 ? NULL : Py_NewRef(self->condition);
 }
 
