@@ -181,25 +181,32 @@ fj_task_t *fj_deque_poll_descendant(fj_deque_t *deque, size_t mark, fj_task_t *a
     return NULL;
 }
 
-void fj_deque_sweep(fj_deque_t *deque)
+fj_task_t *fj_deque_sweep(fj_deque_t *deque)
 {
     size_t most = fj_deque_size(deque), kept = 0;
-    fj_task_t **live = malloc((most + 1) * sizeof *live);
-    fj_task_t *task;
+    fj_task_t **live = malloc((most + 1) * sizeof *live), *homeless = NULL;
     if (live == NULL) {
-        return;                              /* later, then */
+        return NULL;                         /* later, then */
     }
-    while (kept < most && (task = fj_deque_pop(deque)) != NULL) {
-        if (fj_task_state(task) == FJ_QUEUED) {
-            live[kept++] = task;
-        } else {
+    while (kept < most && homeless == NULL && fj_deque_size(deque) > 1) {
+        size_t index = fj_load_relaxed(&deque->top) - 1;
+        fj_task_t *task = fj_deque_pop(deque);
+        if (task == NULL) {
+            break;
+        }
+        if (fj_task_state(task) != FJ_QUEUED) {
             task->ops->drop(task);
+        } else if (fj_load_relaxed(&deque->top) != index) {
+            homeless = task;                 /* it was the last: base has moved over its index */
+        } else {
+            live[kept++] = task;
         }
     }
     while (kept > 0) {
         FJ_ASSERT(fj_deque_push(deque, live[--kept]) == FJ_OK); /* there was room */
     }
     free(live);
+    return homeless;
 }
 
 fj_task_t *fj_deque_peek(fj_deque_t *deque, bool fifo)

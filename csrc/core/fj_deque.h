@@ -22,8 +22,11 @@ bool fj_deque_try_unpush(fj_deque_t *deque, fj_task_t *task);
 /* Owner: takes `task` off if it is the oldest. */
 bool fj_deque_try_take_oldest(fj_deque_t *deque, fj_task_t *task);
 
-/* Owner: drops the tombstones. Thieves may go on meanwhile. */
-void fj_deque_sweep(fj_deque_t *deque);
+/* Owner: drops the tombstones, except perhaps the oldest entry. Every other entry goes
+ * back to its own index or a lower one: lifted above a mark it would pass for a
+ * descendant of a task that it has nothing to do with. If thieves made the last one
+ * it took out the oldest, it has no place to go back to and is returned, else NULL. */
+fj_task_t *fj_deque_sweep(fj_deque_t *deque);
 
 /* Any thread: from the base, oldest first. NULL: it was empty. */
 fj_task_t *fj_deque_poll(fj_deque_t *deque);

@@ -106,6 +106,8 @@ static fj_status_t signal_work(fj_pool_t *pool, urgency_t urgency)
             }
         } else if (urgency == IF_IDLE || !may_start_another(pool, c)) {
             return FJ_OK;
+        } else if (fj_load_relaxed(&pool->phase) & FJ_PHASE_STOP) {
+            return FJ_OK;                    /* nobody takes anything more */
         } else if (fj_ctl_total(c) >= pool->config.max_workers) {
             return FJ_AT_LIMIT;
         } else if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {
@@ -294,30 +296,50 @@ void fj_idle_task_end(fj_worker_t *worker)
     (void)change_activity(worker, 0);
 }
 
+/* After a change of active that came after the owner's own: who went by the count
+ * in between saw one too many, and may have woken nobody or told nobody. */
+static void settle(fj_pool_t *pool)
+{
+    (void)look_again(pool);
+    pool->check(pool);
+}
+
 bool fj_idle_mark(fj_worker_t *worker, uint64_t activity)
 {
-    (void)fj_add_acqrel(&worker->pool->marked, 1);
+    fj_pool_t *pool = worker->pool;
+    /* The owner may undo all this at once: so blocked goes up before the mark, and
+     * active down after it. */
+    (void)fj_add_acqrel(&pool->marked, 1);
+    (void)fj_add_seqcst(&pool->blocked, 1);
     if (!atomic_compare_exchange_strong_explicit(&worker->activity, &activity,
                                                  activity | FJ_ACTIVITY_MARKED,
                                                  memory_order_acq_rel, memory_order_relaxed)) {
-        (void)fj_sub_acqrel(&worker->pool->marked, 1);
+        (void)fj_sub_acqrel(&pool->marked, 1);
+        (void)fj_sub_seqcst(&pool->blocked, 1);
+        pool->check(pool);
         return false;
     }
-    count_out(worker->pool);
-    (void)fj_add_relaxed(&worker->pool->detections, 1);
-    (void)look_again(worker->pool);
+    add_active(pool, -1);
+    (void)fj_add_relaxed(&pool->detections, 1);
+    settle(pool);
     return true;
 }
 
 bool fj_idle_unmark(fj_worker_t *worker, uint64_t activity)
 {
+    fj_pool_t *pool = worker->pool;
+    /* Active before the mark goes, blocked after: for a moment it may count twice,
+     * never not at all. */
+    add_active(pool, 1);
     if (!atomic_compare_exchange_strong_explicit(
             &worker->activity, &activity, activity & ~(uint64_t)FJ_ACTIVITY_MARKED,
             memory_order_acq_rel, memory_order_relaxed)) {
+        add_active(pool, -1);                /* its owner has counted it in */
+        settle(pool);
         return false;
     }
-    (void)fj_sub_acqrel(&worker->pool->marked, 1);
-    count_in(worker->pool);
+    (void)fj_sub_acqrel(&pool->marked, 1);
+    (void)fj_sub_seqcst(&pool->blocked, 1);
     return true;
 }
 
@@ -379,7 +401,8 @@ bool fj_idle_retire(fj_worker_t *worker, bool active)
 bool fj_idle_return(fj_pool_t *pool)
 {
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);
-    while (fj_ctl_total(c) == 0 && fj_registry_has_work(pool)) {
+    while (!(fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP) && fj_ctl_total(c) == 0
+           && fj_registry_has_work(pool)) {
         if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {
             return true;
         }

@@ -19,12 +19,21 @@ static bool may_nest(fj_worker_t *worker)
     return hook == NULL || hook(worker);
 }
 
+/* What finds no place in its deque any more goes to the inbox, where no mark counts. */
+static void sweep(fj_worker_t *worker, fj_deque_t *deque)
+{
+    fj_task_t *homeless = fj_deque_sweep(deque);
+    if (homeless != NULL && fj_deque_push(&worker->inbox, homeless) != FJ_OK) {
+        fj_worker_run_entry(worker, homeless); /* no memory: then here */
+    }
+}
+
 static void sweep_if_worth(fj_worker_t *worker)
 {
     size_t queued = fj_deque_size(&worker->deque) + fj_deque_size(&worker->inbox);
     if (worker->tombstones > SWEEP_AT && worker->tombstones > queued / 2) {
-        fj_deque_sweep(&worker->deque);
-        fj_deque_sweep(&worker->inbox);
+        sweep(worker, &worker->deque);
+        sweep(worker, &worker->inbox);
         worker->tombstones = 0;
         /* For a moment its entries were nowhere; who looked then went to sleep. */
         if (fj_registry_has_work(worker->pool)) {
@@ -98,6 +107,15 @@ static fj_status_t at_limit(fj_worker_t *worker)
     return saturate == NULL || saturate(worker) ? FJ_OK : FJ_AT_LIMIT;
 }
 
+/* A task that a caller's thread runs will be done without the pool's help. */
+static bool runs_outside(fj_pool_t *pool, fj_task_t *task)
+{
+    uint32_t runner = fj_load_acquire(&task->runner); /* pairs with fj_worker_run_claimed */
+    return fj_task_state(task) == FJ_RUNNING
+        && (runner == 0 || (runner <= fj_registry_high(pool)
+                            && fj_load_relaxed(&fj_registry_worker(pool, runner - 1)->guest)));
+}
+
 typedef struct wait {
     fj_task_t *task, *waiting;
     int64_t deadline;
@@ -107,7 +125,8 @@ typedef struct wait {
 static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
 {
     fj_pool_t *pool = worker->pool;
-    uint32_t counted = ours && wait->deadline == FJ_FOREVER && !worker->guest;
+    uint32_t counted = ours && wait->deadline == FJ_FOREVER && !worker->guest
+                    && !runs_outside(pool, wait->task);
     if (pool->config.hooks.detach != NULL) {
         pool->config.hooks.detach(worker);
     }

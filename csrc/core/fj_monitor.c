@@ -49,6 +49,17 @@ static bool is_crowd(fj_pool_t *pool, uintptr_t word)
     return false;
 }
 
+/* A new mark takes its place from the credit, so that both together stay within
+ * max_unannounced. */
+static bool mark(fj_pool_t *pool, fj_worker_t *worker, uint64_t activity)
+{
+    uint32_t room = pool->config.max_unannounced - fj_load_relaxed(&pool->marked) - 1;
+    if (fj_load_relaxed(&pool->credit) > room) {
+        fj_idle_set_credit(pool, room);
+    }
+    return fj_idle_mark(worker, activity);
+}
+
 static bool is_own_word(fj_pool_t *pool, uintptr_t word)
 {
     bool (*own_word)(uintptr_t) = pool->config.hooks.own_word;
@@ -88,7 +99,7 @@ static void judge(look_t *look, fj_worker_t *worker)
         worker->asleep_since = look->now;
     } else if (is_crowd(look->pool, sleep.word)) {
         look->crowd_at = look->now;
-    } else if (fj_idle_mark(worker, activity)) {
+    } else if (mark(look->pool, worker, activity)) {
         worker->seen_word = sleep.word;
         look->marked++;
     }
@@ -206,7 +217,7 @@ static void take_a_look(look_t *look)
     }
     judge_suspects(look);
     bool progress = look->completed != completed;
-    if (progress) {
+    if (progress || look->runs) {
         look->progress_at = look->now;
     }
     if (look->marked != 0 && look->next > look->now + LOOK_NS / 2) {

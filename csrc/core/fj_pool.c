@@ -61,6 +61,7 @@ fj_pool_t *fj_pool_create(const fj_config_t *config)
     pool->config.monitor = config->monitor && config->parallelism > 0
                         && fj_os_probe_name() != NULL;
     pool->thread_gone = fj_quiesce_thread_gone;
+    pool->check = fj_quiesce_check;
     atomic_init(&pool->parallelism, config->parallelism);
     atomic_init(&pool->references, 1);
     fj_lane_init(&pool->lane, config->queue_capacity);
@@ -108,6 +109,14 @@ static void signal_if_work(fj_pool_t *pool)
     }
 }
 
+/* After handing something in past a closed lane: stop may have drained before. */
+static void drain_if_stopped(fj_pool_t *pool)
+{
+    if (fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP) {
+        fj_quiesce_drain_lane(pool);
+    }
+}
+
 static fj_worker_t *own_worker(fj_pool_t *pool)
 {
     return fj_current != NULL && fj_current->pool == pool ? fj_current : NULL;
@@ -131,19 +140,23 @@ static fj_status_t withdraw(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
             }
         }
         signal_if_work(pool);
+        drain_if_stopped(pool);
         return FJ_OK;
     }
-    if (fj_registry_has_work(pool) && !fj_idle_signal(pool)
-        && fj_ctl_total(fj_load_seqcst(&pool->ctl)) == 0) {
-        fj_quiesce_drain_lane(pool);
-    }
+    fj_quiesce_rescue(pool);
     fj_quiesce_check(pool);
     return fj_pool_phase(pool) & FJ_PHASE_STOP ? FJ_REJECTED : FJ_NO_THREAD;
 }
 
 fj_status_t fj_pool_submit_outside(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
 {
+    if (n == 0) {
+        return FJ_OK;
+    }
     fj_status_t status = fj_lane_submit(&pool->lane, tasks, n, own_worker(pool) != NULL);
+    if (status == FJ_OK && own_worker(pool) != NULL) {
+        drain_if_stopped(pool);
+    }
     if (status == FJ_OK && !fj_idle_signal(pool)
         && fj_ctl_total(fj_load_seqcst(&pool->ctl)) == 0) {
         status = withdraw(pool, tasks, n);
@@ -224,6 +237,7 @@ void fj_guest_leave(fj_worker_t *guest)
             (void)fj_idle_signal(pool);
         }
     }
+    drain_if_stopped(pool);
     fj_current = NULL;
     fj_registry_leave(guest);
     fj_quiesce_check(pool);

@@ -121,6 +121,14 @@ void fj_quiesce_drain_lane(fj_pool_t *pool)
     }
 }
 
+void fj_quiesce_rescue(fj_pool_t *pool)
+{
+    if (fj_lane_size(&pool->lane) != 0 && !fj_idle_signal(pool)
+        && fj_ctl_total(fj_load_seqcst(&pool->ctl)) == 0) {
+        fj_quiesce_drain_lane(pool);
+    }
+}
+
 void fj_quiesce_drain_own(fj_worker_t *worker)
 {
     drain_by_poll(&worker->deque);
@@ -141,9 +149,11 @@ static void drain_all(fj_pool_t *pool)
 void fj_quiesce_stop(fj_pool_t *pool)
 {
     fj_lane_close(&pool->lane);
+    (void)fj_add_seqcst(&pool->threads, 1);  /* not terminated before all is cancelled */
     enter_phase(pool, FJ_PHASE_SHUTDOWN | FJ_PHASE_STOP);
     /* What a running task forks from now on, its worker cancels as it leaves. */
     drain_all(pool);
+    fj_quiesce_thread_gone(pool);
     fj_quiesce_check(pool);
 }
 

@@ -33,6 +33,10 @@ void fj_quiesce_drain_own(fj_worker_t *worker);
 /* Cancels what outsiders handed in. */
 void fj_quiesce_drain_lane(fj_pool_t *pool);
 
+/* Somebody was refused a thread. If there is none, what lies in the lane gets one
+ * more attempt and is then cancelled: nobody would ever come for it. */
+void fj_quiesce_rescue(fj_pool_t *pool);
+
 /* A thread of the pool (or one that never started) no longer exists. */
 void fj_quiesce_thread_gone(fj_pool_t *pool);
 

@@ -126,7 +126,10 @@ fj_status_t fj_task_wait_for(fj_task_t *waiting, fj_task_t *task, int64_t deadli
 
 void fj_task_poke(fj_task_t *task)
 {
-    (void)atomic_fetch_xor_explicit(&task->status, FJ_TASK_POKED, memory_order_acq_rel);
+    uint32_t status = fj_load_relaxed(&task->status), next;
+    do {
+        next = (status & ~(uint32_t)FJ_TASK_POKES) | ((status + FJ_TASK_POKE) & FJ_TASK_POKES);
+    } while (!fj_cas_weak_acqrel(&task->status, &status, next));
     fj_os_wake_all(&task->status);
 }
 

@@ -22,7 +22,7 @@ typedef struct fj_pool fj_pool_t;
  *          bit  3      WAITED: somebody sleeps on the word, completion wakes
  *          bit  4      EXTRA: belongs to the binding
  *          bit  5      STOP_REQUESTED: the running task was asked to stop
- *          bit  6      POKED: flips to make waiters look again
+ *          bits 6..15  POKES: counts what makes waiters look again
  *          bits 16..31 the user's tag
  *
  *   NEW -> QUEUED -> RUNNING -> NORMAL | FAILED
@@ -49,7 +49,8 @@ enum {
     FJ_TASK_WAITED = 1 << 3,
     FJ_TASK_EXTRA = 1 << 4,
     FJ_TASK_STOP_REQUESTED = 1 << 5,
-    FJ_TASK_POKED = 1 << 6,
+    FJ_TASK_POKE = 1 << 6,
+    FJ_TASK_POKES = 0xffc0,
     FJ_TASK_TAG_SHIFT = 16
 };
 
@@ -260,6 +261,7 @@ struct fj_pool {
     void (*monitor_main)(void *);     /* constant: the monitor's thread */
     void (*thread_main)(void *);      /* constant: what lower layers start, see fj_pool.c */
     void (*thread_gone)(fj_pool_t *); /* constant: fj_quiesce_thread_gone */
+    void (*check)(fj_pool_t *);       /* constant: fj_quiesce_check */
     fj_lane_t lane;
     fj_registry_t registry;
     fj_config_t config;               /* constant */

@@ -73,7 +73,9 @@ static fj_status_t publish(fj_worker_t *worker, fj_deque_t *deque, fj_task_t *ta
 {
     fj_status_t status = fj_deque_push(deque, task);
     if (status == FJ_OK) {
-        (void)fj_idle_signal(worker->pool);  /* refused: this worker will run it */
+        if (!fj_idle_signal(worker->pool)) { /* then this worker will run it */
+            fj_quiesce_rescue(worker->pool); /* but others may have relied on that thread */
+        }
     }
     return status;
 }
