@@ -182,7 +182,8 @@ class Slow(asyncio.Protocol):
             asyncio.get_running_loop().call_later(float(sys.argv[1]), self.answer)
 
     def answer(self):
-        self.transport.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 6\\r\\nConnection: close\\r\\n\\r\\n1.0842")
+        self.transport.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 6\\r\\n")
+        self.transport.write(b"Connection: close\\r\\n\\r\\n1.0842")
         self.transport.close()
 
 async def serve():
@@ -263,7 +264,9 @@ def test_unannounced_http_calls_keep_up_with_a_sized_pool(
     report.figure(
         f"{name}, p=2 / formula for 2 cores ({two} threads)", times.ratio("fjpool", "two"), at_most=2
     )
-    report.figure(f"{name}, p=2 / formula for 1 core ({one} threads)", times.ratio("fjpool", "one"), at_most=2)
+    report.figure(
+        f"{name}, p=2 / formula for 1 core ({one} threads)", times.ratio("fjpool", "one"), at_most=2
+    )
 
 
 # --- what it costs --------------------------------------------------------------------------

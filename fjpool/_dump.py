@@ -49,7 +49,7 @@ def _call_name(number):
 # ---- what a worker runs ----
 
 # Whoever waits in these files waits on behalf of the caller: it is the caller that is named.
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(__file__)
 _PLUMBING = (threading.__file__, queue.__file__)
 _FUTURES = os.path.dirname(_futures_thread.__file__)
 
@@ -68,10 +68,12 @@ def _where(frame):
     return f"{getattr(code, 'co_qualname', code.co_name)} ({code.co_filename}:{frame.f_lineno})"
 
 
-def _what(frame, task):
+def _what(frame, task, waits_for_gil):
     if (where := _where(frame)) is not None:
         return where
-    return "a native leaf" if task is None else f"no Python code, for {_task(task)}"
+    if task is not None:
+        return f"no Python code, for {_task(task)}"
+    return "no Python code yet" if waits_for_gil else "a native leaf"
 
 
 def _task(task):
@@ -107,7 +109,7 @@ def _line(row, frames):
         return f"  {name}: looking for work"
     frame = frames.get(ident)
     state = _state(activity, frame, awaited, call, waits_for_gil)
-    return f"  {name}: {_what(frame, task)}, {seconds:.1f} s, {state}"
+    return f"  {name}: {_what(frame, task, waits_for_gil)}, {seconds:.1f} s, {state}"
 
 
 def dump(pool):

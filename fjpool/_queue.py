@@ -65,7 +65,7 @@ class Queue(queue.Queue):
         def put(self, item, block=True, timeout=None):
             """Puts an item, waiting for room unless told otherwise."""
             with self.mutex:
-                if not self.is_shutdown:
+                if not self.is_shutdown and self.maxsize > 0:
                     self._wait(
                         self.not_full,
                         lambda: not 0 < self.maxsize <= self._qsize(),

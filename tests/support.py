@@ -78,6 +78,11 @@ def thread_name():
     return threading.current_thread().name
 
 
+def say(*words):
+    """Print a line in one piece, whatever other threads and processes print."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
 def thread_count():
     """Threads of this process, Python's and others."""
     return len(os.listdir("/proc/self/task"))

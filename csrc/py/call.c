@@ -241,7 +241,7 @@ bool fjpy_saturate(fj_worker_t *worker)
  * one static structure, whose place and size the dynamic linker knows. */
 bool fjpy_own_word(uintptr_t word)
 {
-#if defined(RTLD_DL_SYMENT)
+#if defined(__GLIBC__)                     /* dladdr1 */
     static _Atomic(uintptr_t) start;
     static _Atomic(uintptr_t) size;
     if (fj_load_acquire(&start) == 0) {

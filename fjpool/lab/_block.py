@@ -205,7 +205,9 @@ def _sampled_size(pool: fjpool.ForkJoinPool) -> Iterator[list[int]]:
         peak[0] = max(peak[0], pool.pool_size)
 
 
-def _check(kind: str, ms: int, tasks: int, parallelism: int | None, saturate: str | None, java: int | None) -> None:
+def _check(
+    kind: str, ms: int, tasks: int, parallelism: int | None, saturate: str | None, java: int | None
+) -> None:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     numbers = [("ms", ms, MOST_MS), ("tasks", tasks, MOST_TASKS)]
@@ -369,7 +371,8 @@ def _run_all(args: argparse.Namespace) -> int:
             for java in (None, version)
         )
         documented = DOCUMENTED[version].get(kind)
-        rows.append({"kind": kind, "fjpool": ours._asdict(), "java": javas._asdict(), "documented": documented})
+        row = {"kind": kind, "fjpool": ours._asdict(), "java": javas._asdict(), "documented": documented}
+        rows.append(row)
         if not args.json:
             print(_row(ours, javas, documented), flush=True)  # as it ends, not all at once
     if args.json:
@@ -383,7 +386,6 @@ def _cell(wall_ms: float, peak: int) -> str:
 
 def _row(ours: Block, javas: Block, documented: tuple[int, int] | None) -> str:
     failures = "".join(f"  {one.rules}: {one.failures.strip()}" for one in (ours, javas) if one.failed)
-    return (
-        f"{ours.kind:<8}  {_cell(ours.wall_ms, ours.peak_size):>14}  {_cell(javas.wall_ms, javas.peak_size):>18}"
-        f"  {_cell(*documented) if documented else '    -'}{failures}"
-    ).rstrip()
+    by_ours, by_javas = (_cell(one.wall_ms, one.peak_size) for one in (ours, javas))
+    before = _cell(*documented) if documented else "    -"
+    return f"{ours.kind:<8}  {by_ours:>14}  {by_javas:>18}  {before}{failures}".rstrip()
