@@ -530,14 +530,11 @@ def as_completed(fs, timeout=None):
     try:
         while True:
             while finished:
-                future = finished.pop()
-                watched_here = future in pending
-                pending.discard(future)
-                if watched_here:
-                    _unwatch([future], waiter)
-                    watched.discard(future)
-                yield future
-                del future
+                if finished[-1] in pending:
+                    pending.remove(finished[-1])
+                    watched.remove(finished[-1])
+                    _unwatch(finished[-1:], waiter)
+                yield finished.pop()  # nothing here holds it while the caller has it
             if not pending:
                 return
             left = None if end is None else end - monotonic()

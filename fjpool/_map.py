@@ -3,6 +3,7 @@
 import itertools
 import operator
 from collections import deque
+from concurrent.futures import CancelledError
 from time import monotonic, perf_counter_ns
 
 from . import _core
@@ -56,6 +57,39 @@ class _Run:
         return results, None, None
 
 
+class _Delivery:
+    """Calls whose results go to one queue as each group is done, whoever ran it."""
+
+    __slots__ = ("run", "parts", "ready", "stopped")
+
+    def __init__(self, run):
+        self.run, self.parts, self.ready, self.stopped = run, deque(), Semaphore(0), False
+
+    def deliver(self, results, error):
+        self.parts.append((results, error))
+        self.ready.release()
+
+    def note(self, future):
+        """A done-callback: what was cancelled would never be delivered."""
+        if future.cancelled() and not self.stopped:
+            self.deliver([], CancelledError())
+
+    def __call__(self, lo, hi, group=1):
+        while not self.stopped:
+            middle = min(lo + group, hi)
+            rest = _core.fork_call(self, middle, hi, group) if middle < hi else None
+            begun = perf_counter_ns()
+            results, _, error = self.run.fixed(lo, middle)
+            self.deliver(results, error)
+            if rest is None:
+                return
+            if not rest.try_unfork():
+                rest.add_done_callback(self.note)
+                return
+            lo = middle
+            group = 2 * group if perf_counter_ns() - begun < LONG_NS else 1
+
+
 class _Clock:
     """Seconds left of a time-out that began when it was made."""
 
@@ -100,27 +134,16 @@ def _parts(futures, clock):
         _cancel(futures)
 
 
-def _finished_first(futures, clock):
-    """The same, whatever part is finished first."""
-    finished, ready = deque(), Semaphore(0)
-
-    def note(future):
-        finished.append(future)
-        ready.release()
-
-    for future in futures:
-        future.add_done_callback(note)
-    waiting = set(futures)
+def _as_delivered(delivery, futures, total, clock):
+    """Lists of results in the order in which they came."""
     try:
-        while waiting:
-            if not ready.acquire(timeout=clock.left()):
+        for future in futures:
+            future.add_done_callback(delivery.note)
+        while total > 0:
+            if not delivery.ready.acquire(timeout=clock.left()):
                 raise _timeout()
-            future = finished.popleft()
-            waiting.discard(future)
-            results, rest, error = future.result()
-            if rest is not None:
-                waiting.add(rest)
-                rest.add_done_callback(note)
+            results, error = delivery.parts.popleft()
+            total -= len(results)
             yield results
             if error is not None:
                 try:
@@ -128,7 +151,8 @@ def _finished_first(futures, clock):
                 finally:
                     del error
     finally:
-        _cancel(waiting)
+        delivery.stopped = True
+        _cancel(futures)
 
 
 def _timeout():
@@ -226,15 +250,23 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
         items = list(items)
         total = len(items)
         run = _Run(fn, items, star)
+        delivery = None if ordered else _Delivery(run)
         auto = chunksize is None or chunksize == "auto"
         chunk = _checked_chunk(chunksize, total, pool.parallelism)
         futures = []
         try:
             for lo in range(0, total, chunk):
-                futures.append(pool.submit(run if auto else run.fixed, lo, min(lo + chunk, total)))
+                hi = min(lo + chunk, total)
+                if delivery is not None:
+                    futures.append(pool.submit(delivery, lo, hi, 1 if auto else chunk))
+                else:
+                    futures.append(pool.submit(run if auto else run.fixed, lo, hi))
         except BaseException:
             _cancel(futures)
             raise
-        parts = _parts(futures, clock) if ordered else _finished_first(futures, clock)
+        if delivery is not None:
+            parts = _as_delivered(delivery, futures, total, clock)
+        else:
+            parts = _parts(futures, clock)
     results = _core.Results(parts)
     return results if progress is None else _with_progress(results, progress, total)

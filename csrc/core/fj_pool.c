@@ -321,7 +321,8 @@ fj_stats_t fj_pool_stats(fj_pool_t *pool)
         stats.completed += fj_load_relaxed(&worker->completed);
         stats.leaves += fj_load_relaxed(&worker->leaves);
         stats.running += fj_load_relaxed(&worker->running) != 0
-                      && fj_load_relaxed(&worker->blocked) == 0;
+                      && fj_load_relaxed(&worker->blocked) == 0
+                      && !fj_load_relaxed(&worker->guest);
     }
     return stats;
 }

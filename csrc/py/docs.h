@@ -303,8 +303,8 @@
 
 #define FJPY_TASK_COMPLETE_DOC \
     "complete($self, result, /)\n--\n\n" \
-    "Ends the task with a result; without effect on one that is done.\n\n" \
-    "A body that has not started never runs; one that is running runs on, and\n" \
+    "Ends the task with a result; of one that is done, replaces the result.\n\n" \
+    "A task that has failed or was cancelled goes on raising. A body that has not started never runs; one that is running runs on, and\n" \
     "what it returns is dropped.\n\n" \
     "Parameters\n" \
     "----------\n" \
@@ -312,7 +312,7 @@
     "    What `join` and `result` return.\n\n" \
     "Notes\n" \
     "-----\n" \
-    "Java's complete also replaces the result of a task that is done.\n\n" \
+    "Java's ForkJoinTask.complete.\n\n" \
     "Examples\n" \
     "--------\n" \
     ">>> import fjpool\n" \
@@ -320,7 +320,7 @@
     ">>> future.complete(3)\n" \
     ">>> future.complete(4)\n" \
     ">>> future.result()\n" \
-    "3"
+    "4"
 
 #define FJPY_TASK_COMPLETE_EXCEPTIONALLY_DOC \
     "complete_exceptionally($self, exception, /)\n--\n\n" \

@@ -1,0 +1,115 @@
+"""fjpool where others expect an executor, and map's further ways."""
+
+import asyncio
+import itertools
+import threading
+
+import fjpool
+import fjpool.joblib
+import pytest
+from joblib import Parallel, delayed, parallel_config
+
+from support import WAIT, reach
+
+
+def test_await_yields_the_result_in_a_coroutine(pool2):
+    """A future can be awaited as it is, and raises what the task raised."""
+
+    async def main():
+        with pytest.raises(ZeroDivisionError):
+            await pool2.submit(lambda: 1 // 0)
+        return await pool2.submit(pow, 2, 5)
+
+    assert asyncio.run(main()) == 32
+
+
+def test_asyncio_takes_the_pool_as_default_executor(pool2):
+    """set_default_executor accepts it, and run_in_executor runs on its workers."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(pool2)
+        return await loop.run_in_executor(None, fjpool.current_pool)
+
+    assert asyncio.run(main()) is pool2
+
+
+def test_joblib_runs_on_the_pool_and_keeps_order(pool2):
+    """parallel_config(backend="fjpool") after register(): joblib's results, from our workers."""
+    fjpool.joblib.register()
+    with fjpool.use(pool2), parallel_config(backend="fjpool", n_jobs=2):
+        assert Parallel()(delayed(abs)(-i) for i in range(1000)) == list(range(1000))
+        assert set(Parallel()(delayed(fjpool.current_pool)() for _ in range(20))) == {pool2}
+
+
+def test_joblib_nested_calls_share_the_pool(single):
+    """A call inside a call runs on the same worker rather than on threads of its own."""
+    fjpool.joblib.register()
+
+    def inner(i):
+        return sum(Parallel(n_jobs=2)(delayed(abs)(-j) for j in range(i)))
+
+    with fjpool.use(single), parallel_config(backend="fjpool", n_jobs=2):
+        assert Parallel()(delayed(inner)(i) for i in range(6)) == [0, 0, 1, 3, 6, 10]
+
+
+def test_joblib_raises_what_a_call_raised(pool2):
+    """And the pool is usable afterwards."""
+    fjpool.joblib.register()
+    with fjpool.use(pool2), parallel_config(backend="fjpool", n_jobs=2):
+        with pytest.raises(ZeroDivisionError):
+            Parallel()(delayed(divmod)(1, i) for i in range(3))
+    assert pool2.submit(abs, -1).result(WAIT) == 1
+
+
+def test_map_with_a_buffer_reads_no_further_ahead(pool2):
+    """buffersize=8 pulls 8 items of an endless input, then one for each result taken."""
+    pulled = []
+
+    def endless():
+        for i in itertools.count():
+            pulled.append(i)
+            yield i
+
+    results = pool2.map(abs, endless(), buffersize=8)
+    assert pulled == list(range(8))
+    assert [next(results) for _ in range(5)] == list(range(5))
+    assert len(pulled) <= 13
+    results.close()
+
+
+def test_map_out_of_order_yields_what_is_ready(pool2):
+    """ordered=False: a call that blocks holds up no other result."""
+    go = threading.Event()
+
+    def body(i):
+        if i == 0:
+            reach(go)
+        return i
+
+    results = pool2.map(body, range(10), ordered=False)
+    first = list(itertools.islice(results, 9))
+    go.set()
+    assert sorted(first) == list(range(1, 10))
+    assert list(results) == [0]
+
+
+def test_map_leaves_the_rest_of_a_chunk_to_others(pool2):
+    """A first item that waits for the last one: the rest of its chunk is stolen and runs."""
+    go = threading.Event()
+
+    def body(i):
+        if i == 0:
+            reach(go)
+        if i == 99:
+            go.set()
+        return i
+
+    assert list(pool2.map(body, range(100))) == list(range(100))
+
+
+def test_map_tells_its_progress(pool2):
+    """progress is called with the results taken and their number."""
+    told = []
+    assert list(pool2.map(abs, [-1, -2, -3], progress=lambda *seen: told.append(seen))) == [1, 2, 3]
+    assert told == [(1, 3), (2, 3), (3, 3)]
