@@ -246,6 +246,9 @@ void fj_monitor_run(fj_pool_t *pool)
             look.before = look.now;
             look.now = fj_os_now();
             look.late = look.now - look.next > LATE_NS;
+            if (look.late) {             /* such time is nobody's stall */
+                look.progress_at += look.now - look.before;
+            }
             take_a_look(&look);
         }
     }
