@@ -37,6 +37,7 @@ class _CommonPool(_pool.ForkJoinPool):
             saturate=None,
         )
         self._order, self._limit = "lifo", limit
+        self._detects = parallelism > 0
         _pool.live[id(self)] = self
 
     @property

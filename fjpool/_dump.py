@@ -128,7 +128,7 @@ def dump(pool):
             f"threads: {size}, spares: {max(0, size - pool.parallelism)}, limit: {pool.max_workers}, "
             f"reached: {pool._at_limit} times, refused by the system: {pool._refused}",
             f"blocked: {max(0, pool._blocked - unannounced)} announced, {unannounced} unannounced, "
-            f"detections: {pool._detections}",
+            f"detections: {pool._detections}, by: {pool.detection_source or 'nothing'}",
         ]
     )
 

@@ -137,6 +137,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             saturate=_checks.saturate_policy(saturate),
         )
         self._order = order
+        self._detects = blocking == "auto"
         self._limit = max_workers
         live[id(self)] = self
 
@@ -510,6 +511,15 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         from . import _dump
 
         return _dump.dump(self)
+
+    @property
+    def detection_source(self) -> "str | None":
+        """How workers that block unannounced are found, in words; None: they are not.
+
+        That is so with ``blocking="announced"``, where callers run their own tasks, and where the
+        system does not say what a thread is doing.
+        """
+        return _core.detection_source() if self._detects else None
 
     def leaf_counts(self):
         """How many leaves of parallel_for and parallel_reduce each worker has run.

@@ -27,7 +27,7 @@ NUMBERS = re.compile(
     r"threads: (?P<threads>\d+), spares: (?P<spares>\d+), limit: (?P<limit>\d+), "
     r"reached: (?P<reached>\d+) times, refused by the system: (?P<refused>\d+)\n"
     r"blocked: (?P<announced>\d+) announced, (?P<unannounced>\d+) unannounced, "
-    r"detections: (?P<detections>\d+)$"
+    r"detections: (?P<detections>\d+), by: .+$"
 )
 
 

@@ -129,6 +129,10 @@ bool fj_pool_worker_state(fj_pool_t *pool, uint32_t index, fj_worker_state_t *st
 /* What the binding wants to find again; the worker itself. */
 void fj_worker_set_local(fj_worker_t *worker, void *local);
 
+/* How workers that block unannounced are found on this system, in words; NULL:
+ * they cannot be. */
+const char *fj_detection_source(void);
+
 /* In a forked child: its only thread is no worker of anything. */
 void fj_after_fork_child(void);
 

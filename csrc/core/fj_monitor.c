@@ -137,7 +137,7 @@ static void look_at(look_t *look, fj_worker_t *worker)
         worker->changed_at = look->now;
         worker->seen_activity = activity;
         worker->seen_cpu = cpu;
-        if (marked) {
+        if (marked && (!same || ran != 0)) { /* not for being looked at late */
             (void)fj_idle_unmark(worker, activity);
         }
     } else if (!marked && look->now - worker->asleep_since >= window) {

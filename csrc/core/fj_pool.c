@@ -395,6 +395,11 @@ bool fj_pool_worker_state(fj_pool_t *pool, uint32_t index, fj_worker_state_t *st
     return true;
 }
 
+const char *fj_detection_source(void)
+{
+    return fj_os_probe_name();
+}
+
 void fj_after_fork_child(void)
 {
     fj_current = NULL;

@@ -63,12 +63,18 @@ static PyObject *fork_call(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return (PyObject *)future;
 }
 
+static PyObject *detection_source(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return Py_BuildValue("z", fj_detection_source());
+}
+
 static PyMethodDef methods[] = {
     {"set_hooks", set_hooks, METH_O, NULL},
     {"current_pool", current_pool, METH_NOARGS, NULL},
     {"current_task", current_task, METH_NOARGS, NULL},
     {"fork_call", (PyCFunction)(void (*)(void))fork_call, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"sleep", fjpy_sleep, METH_O, NULL},
+    {"detection_source", detection_source, METH_NOARGS, NULL},
     {"at_exit", fjpy_at_exit, METH_O, NULL},
     {"after_fork_child", fjpy_after_fork_child, METH_NOARGS, NULL},
     {"capsule_info", fjpy_capsule_info, METH_O, NULL},

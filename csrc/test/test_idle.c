@@ -339,6 +339,29 @@ FJ_TEST(idle, a_leaving_worker_makes_room_for_the_next)
     fx_seam_clear();
 }
 
+/* If its successor is refused the leaving thread stays, and does that work itself. */
+FJ_TEST(idle, a_leaving_worker_stays_if_its_successor_is_refused)
+{
+    fx_seam_set((fj_os_seam_t){.wait = fx_hasty_wait, .thread_start = fx_thread_start});
+    fj_config_t config = fx_config(1);
+    config.max_workers = 1;
+    config.keep_alive = FX_MS;
+    config.hooks.stop = leaves_when_it_may;
+    fj_store_relaxed(&leaving, 0);
+    fj_store_relaxed(&may_leave, 0);
+    fj_pool_t *pool = fx_pool(&config);
+    fx_task_t first, second;
+    fx_run(pool, &first, NULL, NULL);
+    FX_AWAIT(&leaving, 1);
+    fx_start(pool, &second, NULL, NULL);
+    fx_refuse_all = true;
+    fx_bump(&may_leave);
+    fx_finish(&second);
+    FJ_CHECK_EQ(fj_pool_stats(pool).refused, 1);
+    fx_pool_end(pool);
+    fx_seam_clear();
+}
+
 /* Time-outs that a test hands out one by one: a wait with a deadline ends only by such a one. */
 static _Atomic(uint32_t) time_outs;
 
