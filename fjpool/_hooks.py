@@ -66,6 +66,29 @@ def _decorate_blocking(function):
     return blocking
 
 
+def _orphaned(exception: "BaseException | None") -> None:
+    """A task forked, and this is the child at the end of that task: the process ends like one.
+
+    Not through the interpreter's own finalization, which wants the main thread that it was
+    started with, and that one did not come along.
+    """
+    status = 0
+    try:
+        if isinstance(exception, SystemExit) and (exception.code is None or isinstance(exception.code, int)):
+            status = exception.code or 0
+        elif exception is not None:
+            status = 1
+            sys.excepthook(type(exception), exception, exception.__traceback__)
+        import atexit
+
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    finally:
+        os._exit(status & 0xFF)
+
+
 def install(ambient_pool) -> None:
     """Hands everything over; `ambient_pool` is called outside of workers to find a pool."""
     _core.set_hooks(
@@ -83,6 +106,7 @@ def install(ambient_pool) -> None:
             "callback_failed": _callback_failed,
             "initializer_failed": _initializer_failed,
             "leaf_error": _leaf_error,
+            "orphaned": _orphaned,
             "limit_reached": _limit_reached,
             "decorate_blocking": _decorate_blocking,
             "ambient_pool": lambda _: ambient_pool(),
@@ -108,15 +132,6 @@ def register_exit() -> None:
         atexit.register(_at_exit)
 
 
-def _give_main_thread_a_lock() -> None:
-    # A task forked: the child's main thread is one that threading did not start, and up to 3.12
-    # its shutdown insists on the lock that such a thread never had.
-    main = threading.main_thread()
-    if getattr(main, "_tstate_lock", main) is None:
-        main._tstate_lock = threading.Lock()
-        main._tstate_lock.acquire()
-
-
 def register_fork(reset) -> None:
     """In a forked child every inherited pool is dead; `reset` forgets the common pool."""
     if hasattr(os, "register_at_fork"):
@@ -124,6 +139,5 @@ def register_fork(reset) -> None:
         def after_in_child() -> None:
             _core.after_fork_child()
             reset()
-            _give_main_thread_a_lock()
 
         os.register_at_fork(after_in_child=after_in_child)

@@ -469,10 +469,11 @@ def test_dump_on_signal_in_a_forked_child_shows_the_childs_pools():
     """Not those of the parent; and without any it says so."""
     printed = output(
         """
-        import signal
+        import signal, warnings
         pool = fjpool.ForkJoinPool(1, "parent")
         pool.submit(int).result(WAIT)
         fjpool.dump_on_signal(signal.SIGUSR1, sys.stdout)
+        warnings.simplefilter("ignore")  # 3.12 and later warn of forking beside threads
         child = os.fork()
         if child == 0:
             signal.alarm(10)

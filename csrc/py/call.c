@@ -173,17 +173,13 @@ void fjpy_forget_worker(void)
     owns_state = false;
 }
 
-/* The child of a fork in a task ends as a script does at its end. */
+/* The child of a fork in a task ends when the task does, with its outcome as status. */
 void fjpy_orphaned(void)
 {
     fjpy_attach();
-    PyObject *exception = orphans_failure;
-    if (exception != NULL) {
-        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
-                      PyException_GetTraceback(exception));
-        PyErr_Print();                       /* SystemExit ends the process here */
-    }
-    Py_Exit(exception != NULL);
+    PyObject *exception = orphans_failure != NULL ? orphans_failure : Py_None;
+    report(fjpy_hook("orphaned", exception), NULL); /* does not return */
+    _exit(1);
 }
 
 /* Python frames that may still be stacked on this thread. */
