@@ -91,7 +91,7 @@ void fj_os_name_thread(const char *name)
 size_t fj_os_stack_left(void)
 {
     static _Thread_local char *lowest;       /* found once a thread */
-    char here;
+    char *here = __builtin_frame_address(0); /* a local's address may lie on a sanitizer's stack */
     if (lowest == NULL) {
 #if defined(__linux__)
         pthread_attr_t attributes;
@@ -102,15 +102,15 @@ size_t fj_os_stack_left(void)
             (void)pthread_attr_getguardsize(&attributes, &guard);
             (void)pthread_attr_destroy(&attributes);
         }
-        lowest = address != NULL ? (char *)address + guard : &here;
+        lowest = address != NULL ? (char *)address + guard : here;
 #elif defined(__APPLE__)
         pthread_t self = pthread_self();
         lowest = (char *)pthread_get_stackaddr_np(self) - pthread_get_stacksize_np(self);
 #else
-        lowest = &here - 512 * 1024;
+        lowest = here - 512 * 1024;
 #endif
     }
-    return &here > lowest ? (size_t)(&here - lowest) : 0;
+    return here > lowest ? (size_t)(here - lowest) : 0;
 }
 
 /* ---- clock ---- */
