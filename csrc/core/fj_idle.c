@@ -92,8 +92,10 @@ static fj_status_t signal_work(fj_pool_t *pool, urgency_t urgency)
         if (searching && urgency != IN_ANY_CASE) {
             return FJ_OK;
         }
-        /* partner of the seqcst load: set_parallelism */
-        if (fj_ctl_active(c) >= fj_load_seqcst(&pool->parallelism) + fj_load_relaxed(&pool->credit)) {
+        /* partners: fj_pool_set_parallelism and fj_idle_set_credit, which raise one of
+         * these, then look at the queues */
+        if (fj_ctl_active(c) >= fj_load_seqcst(&pool->parallelism)
+                                + fj_load_seqcst(&pool->credit)) {
             fj_idle_want_monitor(pool);
             return FJ_OK;
         }
@@ -346,7 +348,7 @@ bool fj_idle_unmark(fj_worker_t *worker, uint64_t activity)
 void fj_idle_set_credit(fj_pool_t *pool, uint32_t credit)
 {
     uint32_t old = fj_load_relaxed(&pool->credit);
-    fj_store_seqcst(&pool->credit, credit);
+    fj_store_seqcst(&pool->credit, credit);  /* then the queues; partner: signal_work */
     if (credit > old) {
         (void)look_again(pool);
     }
