@@ -18,7 +18,7 @@ LONG_NS = 500_000
 
 
 class _Run:
-    """Calls for items [lo, hi), in groups that grow from one while calls are short.
+    """Calls for items [lo, hi), in groups that double from `size` while calls are short.
 
     While a group runs, what is left of the chunk lies on the worker's deque, where another may
     steal it: an item that blocks or takes long holds up its group only.
@@ -29,32 +29,39 @@ class _Run:
     def __init__(self, fn, items, star):
         self.fn, self.items, self.star = fn, items, star
 
-    def __call__(self, lo, hi):
-        """Results of the first part, the future of the rest or None, and what was raised."""
-        results, group = [], 1
-        calls = itertools.starmap if self.star else map
-        while True:
-            middle = min(lo + group, hi)
-            rest = _core.fork_call(self, middle, hi) if middle < hi else None
-            begun = perf_counter_ns()
-            try:
-                results.extend(calls(self.fn, self.items[lo:middle]))
-            except BaseException as error:
-                return results, rest, error
-            if rest is None or not rest.try_unfork():
-                return results, rest, None
-            lo = middle
-            group = 2 * group if perf_counter_ns() - begun < LONG_NS else 1
-
-    def fixed(self, lo, hi):
-        """The same for a chunk of the user's own size: one group."""
-        results = []
-        calls = itertools.starmap if self.star else map
+    def _group(self, lo, hi):
+        results, calls = [], itertools.starmap if self.star else map
         try:
             results.extend(calls(self.fn, self.items[lo:hi]))
         except BaseException as error:
-            return results, None, error
-        return results, None, None
+            return results, error
+        return results, None
+
+    def groups(self, offered, lo, hi, size):
+        """Results, error and, if others have the rest by now, its future: one for each group.
+
+        `offered` is what runs the rest: it is called with the bounds and the size.
+        """
+        rest = None
+        while lo < hi and rest is None:
+            middle = min(lo + size, hi)
+            rest = _core.fork_call(offered, middle, hi, size) if middle < hi else None
+            begun = perf_counter_ns()
+            results, error = self._group(lo, middle)
+            if error is None and rest is not None and rest.try_unfork():
+                rest = None
+            yield results, error, rest
+            if error is not None:
+                return
+            lo = middle
+            size = 2 * size if perf_counter_ns() - begun < LONG_NS else 1
+
+    def __call__(self, lo, hi, size):
+        """All results up to an error or to what others took, that error, and the rest's future."""
+        results = []
+        for part, error, rest in self.groups(self, lo, hi, size):
+            results += part
+        return results, error, rest
 
 
 class _Delivery:
@@ -74,20 +81,15 @@ class _Delivery:
         if future.cancelled() and not self.stopped:
             self.deliver([], CancelledError())
 
-    def __call__(self, lo, hi, group=1):
-        while not self.stopped:
-            middle = min(lo + group, hi)
-            rest = _core.fork_call(self, middle, hi, group) if middle < hi else None
-            begun = perf_counter_ns()
-            results, _, error = self.run.fixed(lo, middle)
+    def __call__(self, lo, hi, size):
+        if self.stopped:
+            return
+        for results, error, rest in self.run.groups(self, lo, hi, size):
             self.deliver(results, error)
-            if rest is None:
-                return
-            if not rest.try_unfork():
+            if rest is not None:
                 rest.add_done_callback(self.note)
+            if self.stopped:
                 return
-            lo = middle
-            group = 2 * group if perf_counter_ns() - begun < LONG_NS else 1
 
 
 class _Clock:
@@ -114,22 +116,27 @@ def _cancel(futures):
         future.cancel()
 
 
+def _part(results, error):
+    """A list of results, then what was raised in place of the next one."""
+    yield results
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error
+
+
 def _parts(futures, clock):
     """Lists of results in order; raises what a call raised in its place."""
     futures.reverse()
     try:
         while futures:
-            results, rest, error = futures[-1].result(clock.left())
+            results, error, rest = futures[-1].result(clock.left())
             if rest is None:
                 del futures[-1]
             else:
                 futures[-1] = rest
-            yield results
-            if error is not None:
-                try:
-                    raise error
-                finally:
-                    del error
+            yield from _part(results, error)
     finally:
         _cancel(futures)
 
@@ -144,12 +151,7 @@ def _as_delivered(delivery, futures, total, clock):
                 raise _timeout()
             results, error = delivery.parts.popleft()
             total -= len(results)
-            yield results
-            if error is not None:
-                try:
-                    raise error
-                finally:
-                    del error
+            yield from _part(results, error)
     finally:
         delivery.stopped = True
         _cancel(futures)
@@ -163,13 +165,14 @@ def _timeout():
 
 def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
     """At most `buffersize` items are read ahead of the results that were taken."""
-    ahead = max(1, buffersize // chunk)
+    ahead = buffersize // chunk
     window, source = deque(), iter(items)
 
     def submit_one():
         piece = list(itertools.islice(source, chunk))
         if piece:
-            window.append(pool.submit(_Run(run.fn, piece, run.star).fixed, 0, len(piece)))
+            whole = _Run(run.fn, piece, run.star)
+            window.append(pool.submit(whole, 0, len(piece), len(piece)))
         return bool(piece)
 
     while len(window) < ahead and submit_one():
@@ -184,14 +187,9 @@ def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
                     future = window[0]
                 else:
                     future = next(as_completed(window, clock.left()))
-                results, _, error = future.result(clock.left())
+                results, error, _ = future.result(clock.left())
                 window.remove(future)
-                yield results
-                if error is not None:
-                    try:
-                        raise error
-                    finally:
-                        del error
+                yield from _part(results, error)
                 submit_one()
         finally:
             _cancel(window)
@@ -244,7 +242,7 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
     star = star or len(iterables) != 1
     total = None
     if buffersize is not None:
-        chunk = _checked_chunk(chunksize, None, 1) or 1
+        chunk = min(_checked_chunk(chunksize, None, 1) or 1, buffersize)
         parts = _bounded(pool, _Run(fn, (), star), items, buffersize, chunk, ordered, clock)
     else:
         items = list(items)
@@ -257,10 +255,7 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
         try:
             for lo in range(0, total, chunk):
                 hi = min(lo + chunk, total)
-                if delivery is not None:
-                    futures.append(pool.submit(delivery, lo, hi, 1 if auto else chunk))
-                else:
-                    futures.append(pool.submit(run if auto else run.fixed, lo, hi))
+                futures.append(pool.submit(delivery or run, lo, hi, 1 if auto else chunk))
         except BaseException:
             _cancel(futures)
             raise

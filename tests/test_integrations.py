@@ -78,6 +78,14 @@ def test_map_with_a_buffer_reads_no_further_ahead(pool2):
     results.close()
 
 
+def test_map_with_a_buffer_smaller_than_its_chunks_reads_no_further_either(pool2):
+    """buffersize bounds what is read, whatever the chunksize."""
+    source = iter(range(100))
+    results = pool2.map(abs, source, buffersize=3, chunksize=50)
+    assert next(source) == 3
+    results.close()
+
+
 def test_map_out_of_order_yields_what_is_ready(pool2):
     """ordered=False: a call that blocks holds up no other result."""
     go = threading.Event()
