@@ -26,7 +26,6 @@ __all__ = [
     "Event",
     "Latch",
     "ManagedBlocker",
-    "Queue",
     "Semaphore",
     "as_completed",
     "managed_block",

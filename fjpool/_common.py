@@ -104,7 +104,7 @@ def current_pool():
     return _core.current_pool()
 
 
-_chosen: "ContextVar[ForkJoinPool]" = ContextVar("fjpool.use")
+_chosen: "ContextVar[_pool.ForkJoinPool]" = ContextVar("fjpool.use")
 
 
 class use:

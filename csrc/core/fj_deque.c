@@ -211,7 +211,7 @@ fj_task_t *fj_deque_sweep(fj_deque_t *deque)
 
 fj_task_t *fj_deque_peek(fj_deque_t *deque, bool fifo)
 {
-    size_t base = fj_load_acquire(&deque->base);
+    size_t base = fj_load_acquire(&deque->base); /* pairs with take_base */
     size_t top = fj_load_relaxed(&deque->top);
     if ((ptrdiff_t)(top - base) <= 0) {
         return NULL;
@@ -228,8 +228,10 @@ bool fj_deque_try_take_oldest(fj_deque_t *deque, fj_task_t *task)
 
 size_t fj_deque_size(fj_deque_t *deque)
 {
+    /* base, then top, as thieves do; both pair with the owner, and with whoever
+     * announced something before it looks here (fj_idle.c) */
     size_t base = fj_load_seqcst(&deque->base);
-    size_t top = fj_load_seqcst(&deque->top); /* pairs with push */
+    size_t top = fj_load_seqcst(&deque->top);
     ptrdiff_t size = (ptrdiff_t)(top - base);
     return size > 0 ? (size_t)size : 0;
 }

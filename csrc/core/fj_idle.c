@@ -10,6 +10,10 @@
  *
  * A publisher that sees a searcher does nothing: the searcher has yet to end
  * its search, and looks afterwards.
+ *
+ * So every swap of ctl here is seqcst, with signal_work's read of it as partner;
+ * those that only take workers off the stack need no more than acquire (of
+ * next_idle) and release, but one word keeps one order.
  */
 #include "fj_idle.h"
 
@@ -197,6 +201,7 @@ static void trim(fj_pool_t *pool)
 {
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);
     while (fj_ctl_top(c) != 0) {
+        /* blocked goes up before active goes down (count_out), so both 0 means nobody */
         bool quiet = fj_ctl_active(c) == 0 && fj_load_seqcst(&pool->blocked) == 0;
         if (!quiet && fj_ctl_total(c) <= fj_load_relaxed(&pool->parallelism)) {
             return;
@@ -269,10 +274,11 @@ static void count_out(fj_pool_t *pool)
 static void count_in(fj_pool_t *pool)
 {
     add_active(pool, 1);
-    (void)fj_sub_seqcst(&pool->blocked, 1);
+    (void)fj_sub_seqcst(&pool->blocked, 1);  /* after active: partner is_quiescent and trim */
 }
 
-/* The owner moves in or out of a task, and learns where it was; if the monitor had marked it, it is back.
+/* The owner (its partner: the swaps in fj_idle_mark and fj_idle_unmark) moves in or
+ * out of a task, and learns where it was; if the monitor had marked it, it is back.
  * Acquire pairs with the monitor's mark: its counts are then changed, or will be,
  * and the two changes add up to nothing. */
 static uint64_t change_activity(fj_worker_t *worker, uint64_t inside)
@@ -403,6 +409,7 @@ bool fj_idle_retire(fj_worker_t *worker, bool active)
 bool fj_idle_return(fj_pool_t *pool)
 {
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    /* partner: fj_quiesce_stop, which sets the phase, then drains */
     while (!(fj_load_seqcst(&pool->phase) & FJ_PHASE_STOP) && fj_ctl_total(c) == 0
            && fj_registry_has_work(pool)) {
         if (fj_cas_weak_seqcst(&pool->ctl, &c, fj_ctl_next(c, 1, 1, true, 0))) {

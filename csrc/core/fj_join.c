@@ -100,6 +100,7 @@ static fj_status_t at_limit(fj_worker_t *worker)
 {
     fj_pool_t *pool = worker->pool;
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    /* joining goes up before active goes down (sleep), so the last one sees them all */
     if (fj_ctl_active(c) == 0 && fj_load_seqcst(&pool->joining) >= fj_ctl_total(c)) {
         return FJ_STARVED;
     }
@@ -145,7 +146,7 @@ static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
     }
     fj_idle_block_end(worker);
     fj_store_relaxed(&worker->joining, false);
-    (void)fj_sub_seqcst(&pool->joining, counted);
+    (void)fj_sub_seqcst(&pool->joining, counted); /* after active went up again: at_limit */
     return status;
 }
 

@@ -292,7 +292,7 @@ uint32_t fj_pool_phase(fj_pool_t *pool)
 
 uint32_t fj_pool_set_parallelism(fj_pool_t *pool, uint32_t n)
 {
-    uint32_t old = atomic_exchange(&pool->parallelism, n);
+    uint32_t old = atomic_exchange(&pool->parallelism, n); /* seqcst; then the queues: signal_work */
     signal_if_work(pool);
     return old;
 }
@@ -390,7 +390,7 @@ bool fj_pool_worker_state(fj_pool_t *pool, uint32_t index, fj_worker_state_t *st
         .since = fj_load_relaxed(&worker->since),
         .thread = {fj_load_relaxed(&worker->thread_id), fj_load_relaxed(&worker->thread_clock),
                    fj_load_relaxed(&worker->thread_clock) != INT64_MIN},
-        .local = fj_load_acquire(&worker->local),
+        .local = fj_load_acquire(&worker->local), /* pairs with fj_worker_set_local */
     };
     return true;
 }

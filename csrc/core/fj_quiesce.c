@@ -36,7 +36,7 @@ fj_status_t fj_quiesce_await(fj_pool_t *pool, int64_t deadline)
     for (;;) {
         uint32_t seen = fj_load_seqcst(&pool->quiet);
         if (fj_quiesce_is_quiescent(pool)
-            || (fj_load_acquire(&pool->phase) & FJ_PHASE_TERMINATED)) {
+            || (fj_load_acquire(&pool->phase) & FJ_PHASE_TERMINATED)) { /* pairs with enter_phase */
             status = FJ_OK;
             break;
         }
@@ -49,6 +49,10 @@ fj_status_t fj_quiesce_await(fj_pool_t *pool, int64_t deadline)
     return status;
 }
 
+/* seqcst: sets the phase, then counts or queues are read (by the callers). Partners:
+ * start_worker and fj_idle_want_monitor count, then read the phase; an idling worker
+ * changes ctl, then reads it; who publishes into a stopped pool pushes, then reads
+ * it. Sleepers on either word compare it, so they miss no change. */
 static void enter_phase(fj_pool_t *pool, uint32_t bits)
 {
     (void)fj_or_seqcst(&pool->phase, bits);
@@ -159,7 +163,7 @@ void fj_quiesce_stop(fj_pool_t *pool)
 
 void fj_quiesce_thread_gone(fj_pool_t *pool)
 {
-    (void)fj_sub_seqcst(&pool->threads, 1);
+    (void)fj_sub_seqcst(&pool->threads, 1);  /* then the phase: enter_phase */
     tell_quiet(pool);
     terminate_if_empty(pool);
 }
@@ -167,7 +171,7 @@ void fj_quiesce_thread_gone(fj_pool_t *pool)
 fj_status_t fj_quiesce_await_termination(fj_pool_t *pool, int64_t deadline)
 {
     uint32_t phase;
-    while (!((phase = fj_load_acquire(&pool->phase)) & FJ_PHASE_TERMINATED)) {
+    while (!((phase = fj_load_acquire(&pool->phase)) & FJ_PHASE_TERMINATED)) { /* enter_phase */
         fj_status_t status = sleep_on(&pool->phase, phase, deadline);
         if (status != FJ_OK) {
             /* it may have ended just now */

@@ -70,7 +70,7 @@ static node_t *node_new(fj_range_job_t *job, fj_pool_t *pool, int64_t lo, int64_
 void fj_range_fail(fj_range_job_t *job, int code)
 {
     int none = 0;
-    (void)fj_cas_seqcst(&job->code, &none, code);
+    (void)fj_cas_seqcst(&job->code, &none, code); /* pairs with the acquire of who asks for it */
 }
 
 static void discard(fj_range_job_t *job, fj_value_t value)

@@ -44,11 +44,11 @@ static fj_worker_t *new_place_locked(fj_pool_t *pool)
         if (segment == NULL) {
             return NULL;
         }
-        fj_store_release(&registry->segments[index / FJ_SEGMENT], segment);
+        fj_store_release(&registry->segments[index / FJ_SEGMENT], segment); /* pairs with */
     }
     fj_worker_t *worker = worker_new(pool, index);
     if (worker != NULL) {
-        fj_store_release(&segment->workers[index % FJ_SEGMENT], worker);
+        fj_store_release(&segment->workers[index % FJ_SEGMENT], worker); /* fj_registry_worker */
         fj_store_release(&registry->high, index + 1); /* pairs with fj_registry_high */
     }
     return worker;

@@ -129,7 +129,7 @@ void fj_task_poke(fj_task_t *task)
     uint32_t status = fj_load_relaxed(&task->status), next;
     do {
         next = (status & ~(uint32_t)FJ_TASK_POKES) | ((status + FJ_TASK_POKE) & FJ_TASK_POKES);
-    } while (!fj_cas_weak_acqrel(&task->status, &status, next));
+    } while (!fj_cas_weak_acqrel(&task->status, &status, next)); /* after request_stop: wait_for */
     fj_os_wake_all(&task->status);
 }
 

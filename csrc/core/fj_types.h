@@ -255,7 +255,6 @@ struct fj_pool {
     _Atomic(uint32_t) marked;         /* workers that the monitor has marked */
     _Atomic(uint32_t) credit;         /* monitor: workers beyond parallelism that may run */
     _Atomic(uint64_t) detections;     /* monitor: marks so far */
-    _Atomic(uint64_t) spares_started; /* threads started while `parallelism` existed */
     fj_word_t monitor;                /* FJ_MONITOR_ below; the monitor sleeps on it */
     _Atomic(uint32_t) references;     /* the handle's, and one a thread */
     void (*monitor_main)(void *);     /* constant: the monitor's thread */

@@ -138,6 +138,7 @@ void fjpy_task_track(fjpy_task_t *self)
 
 bool fjpy_task_finish(fjpy_task_t *self, fj_state_t state, PyObject *value)
 {
+    /* pairs with the or in inflate (task_type.c) */
     bool inflated = (fj_load_acquire(&self->task.status) & FJ_TASK_EXTRA) != 0
                  && self->condition != NULL;
     bool won = inflated ? commit_inflated(self, state, value) : commit(self, state, value);

@@ -368,7 +368,7 @@ static int inflate(fjpy_task_t *self)
     if (self->waiters == NULL && (self->waiters = PyList_New(0)) == NULL) {
         return -1;
     }
-    (void)fj_or_acqrel(&self->task.status, FJ_TASK_EXTRA);
+    (void)fj_or_acqrel(&self->task.status, FJ_TASK_EXTRA); /* pairs with fjpy_task_finish */
     if (fjpy_task_is_done(self)) {
         fjpy_task_track(self);
     }
