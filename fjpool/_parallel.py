@@ -88,7 +88,7 @@ def _leaf(leaf, args, data, wants_value):
 
     native = _leaves.resolve(leaf)
     if native is None:
-        _check_callable("leaf", leaf)
+        _check_callable("leaf" if wants_value else "body", leaf)
         if data is not None:
             raise TypeError("data= is for native leaves; give a Python leaf args=")
         return PYTHON_LEAF, leaf, 0, None
