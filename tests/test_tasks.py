@@ -1115,9 +1115,12 @@ def test_depth_of_forks_joined_in_place_is_no_recursion_error(single):
 
 
 @pytest.mark.parametrize("through", ["submit", "map", "fork"])
-@pytest.mark.parametrize("depth", [100, 400, 5_000])
+@pytest.mark.parametrize("depth", [50, 400, 5_000])
 def test_depth_without_spares_completes_or_is_a_recursion_error(make_pool, through, depth):
-    """Where no thread may stand in, what nests too deep fails with RecursionError; nothing hangs."""
+    """Where no thread may stand in, what nests too deep fails with RecursionError; nothing hangs.
+
+    A level of map counts as ten of the thousand that Python 3.10 allows.
+    """
     pool = make_pool(max_workers=1)
 
     def nested(n):
@@ -1132,7 +1135,7 @@ def test_depth_without_spares_completes_or_is_a_recursion_error(make_pool, throu
     try:
         assert pool.submit(nested, depth).result(WAIT) == depth
     except RecursionError:
-        assert depth > 100
+        assert depth > 50
     assert pool.submit(nested, 50).result(WAIT) == 50
 
 
