@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -136,6 +137,11 @@ int64_t fj_os_now_coarse(void)
 #else
     return fj_os_real_now();
 #endif
+}
+
+void fj_os_yield(void)
+{
+    (void)sched_yield();
 }
 
 int64_t fj_os_deadline(int64_t timeout)

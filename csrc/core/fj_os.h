@@ -35,6 +35,7 @@ void fj_os_wake_all(fj_word_t *word);
 int64_t fj_os_now(void);
 int64_t fj_os_now_coarse(void);   /* a few milliseconds late, and much cheaper */
 void fj_os_name_thread(const char *name);
+void fj_os_yield(void);           /* lets others run on this processor, if there are any */
 
 /* Bytes of stack left to the calling thread below its current frame. */
 size_t fj_os_stack_left(void);

@@ -1,6 +1,10 @@
 /* fj_task.c - transitions of the status word. */
 #include "fj_task.h"
 
+/* How long a waiter outside watches: a sleep and a wake-up cost about as much, so
+ * in vain it doubles the cost at most. */
+enum { WATCH_NS = 20000 };
+
 /* Moves to `state` if the present state is in `from` (a set of 1 << state).
  * Other bits stay. Success is acquire and release: the new runner sees what
  * the forker wrote, a waiter sees what the runner wrote. */
@@ -92,6 +96,24 @@ void fj_task_reset(fj_task_t *task)
 void fj_task_force(fj_task_t *task, fj_state_t state)
 {
     (void)finish(task, UINT32_MAX, state);
+}
+
+bool fj_task_watch(fj_task_t *task, int64_t deadline)
+{
+    int64_t until = fj_os_deadline(WATCH_NS);
+    until = deadline < until ? deadline : until;
+    for (;;) {
+        for (int i = 0; i < 8; i++) {
+            if (fj_task_is_done(task)) {
+                return true;
+            }
+            fj_spin_hint();
+        }
+        if (fj_os_now() >= until) {
+            return false;
+        }
+        fj_os_yield();                       /* its runner may be waiting for this processor */
+    }
 }
 
 fj_status_t fj_task_wait(fj_task_t *task, int64_t deadline)

@@ -55,6 +55,10 @@ void fj_task_reset(fj_task_t *task);
  * write a state directly. */
 void fj_task_force(fj_task_t *task, fj_state_t state);
 
+/* Looks again and again, for about as long as falling asleep and being woken would
+ * take but not past the deadline. True: it is done. For threads that are no workers. */
+bool fj_task_watch(fj_task_t *task, int64_t deadline);
+
 /* Sleeps until done, a deadline or a signal. No helping: see fj_join. */
 fj_status_t fj_task_wait(fj_task_t *task, int64_t deadline);
 

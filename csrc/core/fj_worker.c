@@ -152,6 +152,7 @@ static fj_task_t *search(fj_worker_t *worker)
         if (task != NULL) {
             return task;
         }
+        fj_os_yield();                       /* whoever is about to hand something in may wait for it */
     } while (!fj_quiesce_stopping(worker->pool) && fj_os_now() < until);
     return NULL;
 }

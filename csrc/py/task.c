@@ -214,7 +214,9 @@ static fj_status_t wait_outside(fjpy_task_t *self, fj_task_t *waiting, int64_t d
     int64_t slice = fjpy_slice(deadline);
     fj_status_t status;
     Py_BEGIN_ALLOW_THREADS
-    status = fj_task_wait_for(waiting, &self->task, slice);
+    status = fj_task_watch(&self->task, slice)
+                 ? FJ_OK
+                 : fj_task_wait_for(waiting, &self->task, slice);
     Py_END_ALLOW_THREADS
     return status == FJ_TIMEOUT && slice < deadline ? FJ_INTERRUPTED : status;
 }

@@ -422,6 +422,49 @@ FJ_TEST(task, a_request_to_stop_wakes_the_waiter)
     fx_seam_clear();
 }
 
+/* ---- watching ---- */
+
+static struct {
+    fj_task_t task;
+    int64_t now, ends_at;
+} watched;
+
+/* Each look at the clock takes a microsecond; at some time the task is completed. */
+static int64_t clock_of_the_watch(void)
+{
+    watched.now += 1000;
+    if (watched.now == watched.ends_at) {
+        FJ_CHECK(complete_normally(&watched.task));
+    }
+    return watched.now;
+}
+
+static bool watch(int64_t ends_at, int64_t deadline)
+{
+    fj_task_init(&watched.task, NULL);
+    watched.now = 0;
+    watched.ends_at = ends_at;
+    fx_seam_set((fj_os_seam_t){.now = clock_of_the_watch});
+    bool seen = fj_task_watch(&watched.task, deadline);
+    fx_seam_clear();
+    return seen;
+}
+
+/* A waiter that watches sees an end that comes soon, gives up after some 20 microseconds, and does
+ * not watch beyond its deadline. */
+FJ_TEST(task, a_waiter_watches_for_a_short_while)
+{
+    FJ_CHECK(watch(1000, FJ_FOREVER));
+    FJ_CHECK(watch(15000, FJ_FOREVER));
+    FJ_CHECK(!watch(50000, FJ_FOREVER));
+    FJ_CHECK_LE(watched.now, 25000);
+    FJ_CHECK(watch(5000, 8000));
+    FJ_CHECK(!watch(15000, 8000));
+    FJ_CHECK_EQ(watched.now, 8000);
+    FJ_CHECK(!watch(5000, 0));
+    FJ_CHECK_LE(watched.now, 2000);
+}
+
 /* ---- the task may be gone as soon as it is done ---- */
 
 static struct {
