@@ -2,7 +2,7 @@
 # underscore is part of fjpool.Future and fjpool.ForkJoinPool.
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import GenericAlias, TracebackType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, final
 
@@ -188,6 +188,9 @@ _TaskT = TypeVar("_TaskT", bound=Task[Any])
 def set_hooks(hooks: dict[str, Any], /) -> None: ...
 def current_pool() -> ForkJoinPool | None: ...
 def current_task() -> Future[Any] | None: ...  # type: ignore[type-arg]
+def append_calls(
+    results: list[Any], fn: Callable[..., Any], items: Iterable[Any], star: bool, /
+) -> None: ...
 def fork_call(fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]: ...  # type: ignore[type-arg]
 def sleep(seconds: float, /) -> None: ...
 def detection_source() -> str | None: ...

@@ -29,28 +29,29 @@ class _Run:
     def __init__(self, fn, items, star):
         self.fn, self.items, self.star = fn, items, star
 
-    def _group(self, lo, hi):
-        results, calls = [], itertools.starmap if self.star else map
+    def _append(self, results, lo, hi):
+        """Appends the results of a group; returns what a call raised."""
         try:
-            results.extend(calls(self.fn, self.items[lo:hi]))
+            _core.append_calls(results, self.fn, self.items[lo:hi], self.star)
         except BaseException as error:
-            return results, error
-        return results, None
+            return error
+        return None
 
-    def groups(self, offered, lo, hi, size):
-        """Results, error and, if others have the rest by now, its future: one for each group.
+    def groups(self, results, offered, lo, hi, size):
+        """Appends to results; yields, after each group, its error and who else has the rest.
 
-        `offered` is what runs the rest: it is called with the bounds and the size.
+        `offered` is what runs the rest: it is called with the bounds and the size. If others have
+        it by now, this is its future, and the last group was the last one here.
         """
         rest = None
         while lo < hi and rest is None:
             middle = min(lo + size, hi)
             rest = _core.fork_call(offered, middle, hi, size) if middle < hi else None
             begun = perf_counter_ns()
-            results, error = self._group(lo, middle)
+            error = self._append(results, lo, middle)
             if error is None and rest is not None and rest.try_unfork():
                 rest = None
-            yield results, error, rest
+            yield error, rest
             if error is not None:
                 return
             lo = middle
@@ -59,8 +60,8 @@ class _Run:
     def __call__(self, lo, hi, size):
         """All results up to an error or to what others took, that error, and the rest's future."""
         results = []
-        for part, error, rest in self.groups(self, lo, hi, size):
-            results += part
+        for error, rest in self.groups(results, self, lo, hi, size):
+            pass
         return results, error, rest
 
 
@@ -84,8 +85,10 @@ class _Delivery:
     def __call__(self, lo, hi, size):
         if self.stopped:
             return
-        for results, error, rest in self.run.groups(self, lo, hi, size):
-            self.deliver(results, error)
+        results = []
+        for error, rest in self.run.groups(results, self, lo, hi, size):
+            self.deliver(results[:], error)
+            results.clear()
             if rest is not None:
                 rest.add_done_callback(self.note)
             if self.stopped:
@@ -245,7 +248,8 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
         chunk = min(_checked_chunk(chunksize, None, 1) or 1, buffersize)
         parts = _bounded(pool, _Run(fn, (), star), items, buffersize, chunk, ordered, clock)
     else:
-        items = list(items)
+        if type(items) not in (range, tuple):  # what may change meanwhile, or can be read once
+            items = list(items)
         total = len(items)
         run = _Run(fn, items, star)
         delivery = None if ordered else _Delivery(run)

@@ -175,6 +175,7 @@ int fjpy_blocker_add(PyObject *module);
 PyObject *fjpy_sleep(PyObject *module, PyObject *seconds);
 
 /* ---- results.c ---- */
+PyObject *fjpy_append_calls(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 int fjpy_results_add(PyObject *module);
 
 /* ---- leaf.c ---- */

@@ -73,6 +73,7 @@ static PyMethodDef methods[] = {
     {"current_pool", current_pool, METH_NOARGS, NULL},
     {"current_task", current_task, METH_NOARGS, NULL},
     {"fork_call", (PyCFunction)(void (*)(void))fork_call, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"append_calls", (PyCFunction)(void (*)(void))fjpy_append_calls, METH_FASTCALL, NULL},
     {"sleep", fjpy_sleep, METH_O, NULL},
     {"detection_source", detection_source, METH_NOARGS, NULL},
     {"at_exit", fjpy_at_exit, METH_O, NULL},

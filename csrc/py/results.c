@@ -1,8 +1,45 @@
-/* results.c - _core.Results: what map returns. Walks the lists that a generator
- * yields at the speed of a list's own iterator, and lets go of each item as it
- * hands it out.
+/* results.c - both ends of map: many calls into a list, and _core.Results, which
+ * map returns. It walks the lists that a generator yields at the speed of a list's
+ * own iterator, and lets go of each item as it hands it out.
  */
 #include "fjpy.h"
+
+static PyObject *call(PyObject *fn, PyObject *item, bool star)
+{
+    if (!star) {
+        return PyObject_CallOneArg(fn, item);
+    }
+    PyObject *args = PySequence_Tuple(item);
+    PyObject *result = args != NULL ? PyObject_CallObject(fn, args) : NULL;
+    Py_XDECREF(args);
+    return result;
+}
+
+/* append_calls(results, fn, items, star): appends fn(item), or fn(*item), for each
+ * item; raises what a call raised, with the results before it in the list. */
+PyObject *fjpy_append_calls(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !PyList_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "expected a list, a callable, an iterable and a bool");
+        return NULL;
+    }
+    bool star = args[3] == Py_True;
+    PyObject *items = PyObject_GetIter(args[2]), *item;
+    while (items != NULL && (item = PyIter_Next(items)) != NULL) {
+        PyObject *result = call(args[1], item, star);
+        Py_DECREF(item);
+        int appended = result != NULL ? PyList_Append(args[0], result) : -1;
+        Py_XDECREF(result);
+        if (appended < 0) {
+            break;
+        }
+    }
+    Py_XDECREF(items);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
 
 typedef struct results {
     PyObject_HEAD
