@@ -100,9 +100,14 @@ static fj_status_t at_limit(fj_worker_t *worker)
 {
     fj_pool_t *pool = worker->pool;
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);
-    /* joining goes up before active goes down (sleep), so the last one sees them all */
-    if (fj_ctl_active(c) == 0 && fj_load_seqcst(&pool->joining) >= fj_ctl_total(c)) {
-        return FJ_STARVED;
+    /* joining goes up before active goes down (sleep), so the last one sees them all. If
+     * several see that, the one that takes itself out of the count fails; its task's end
+     * may free the others. */
+    uint32_t joining = fj_load_seqcst(&pool->joining);
+    while (fj_ctl_active(c) == 0 && joining >= fj_ctl_total(c)) {
+        if (fj_cas_seqcst(&pool->joining, &joining, joining - 1)) {
+            return FJ_STARVED;
+        }
     }
     bool (*saturate)(fj_worker_t *) = pool->config.hooks.saturate;
     return saturate == NULL || saturate(worker) ? FJ_OK : FJ_AT_LIMIT;
@@ -146,7 +151,8 @@ static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
     }
     fj_idle_block_end(worker);
     fj_store_relaxed(&worker->joining, false);
-    (void)fj_sub_seqcst(&pool->joining, counted); /* after active went up again: at_limit */
+    /* after active went up again; who is starved has been taken out already: at_limit */
+    (void)fj_sub_seqcst(&pool->joining, status == FJ_STARVED ? 0 : counted);
     return status;
 }
 

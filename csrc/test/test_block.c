@@ -886,12 +886,13 @@ static void block_for_a_while(node_t *node, fj_worker_t *worker)
 
 static void join_a_child(node_t *node, fj_worker_t *worker)
 {
-    node_t child = {.random = fj_test_random(&node->random), .depth = node->depth - 1};
+    uint64_t random = fj_test_random(&node->random);
+    node_t child = {.random = random, .depth = node->depth - 1};
     fx_task_init(&child.task, wanders, &child);
-    bool submitted = child.random % 2 == 0;
+    bool submitted = random % 2 == 0;
     fj_status_t status = submitted ? fx_submit(worker->pool, &child.task) : fx_fork(&child.task);
     FJ_CHECK_EQ(status, FJ_OK);
-    rest(child.random >> 8);
+    rest(random >> 8);                           /* the child's own changes as it runs */
     status = fj_join(worker, &child.task.task, FJ_FOREVER);
     while (status != FJ_OK) {                    /* at the limit: firmly, then */
         FJ_CHECK(status == FJ_AT_LIMIT || status == FJ_STARVED || status == FJ_INTERRUPTED);
