@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +13,10 @@ from support import ORDERS, PARALLELISMS, WAIT
 # that reproduces it.
 settings.register_profile("fjpool", deadline=None, print_blob=True, derandomize=False)
 settings.load_profile("fjpool")
+
+
+# A shell that starts the tests in the background lets them, and their children, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

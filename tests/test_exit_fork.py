@@ -244,7 +244,8 @@ def test_exit_in_which_futures_outlive_the_pool_is_quiet():
     assert printed == "kept\n"
 
 
-# Each starts threads that go on until the pools refuse or cancel what they want.
+# Each starts threads that go on until the script ends, or the pools refuse what they want. No daemons:
+# CPython itself may crash on a daemon thread that runs Python while the process ends.
 LOADS = {
     "chains": """
         pools = [fjpool.common_pool(), fjpool.ForkJoinPool(2, join_at_exit=False)]
@@ -289,13 +290,13 @@ progress = threading.Semaphore(0)
 def start(load, *arguments):
     def run(argument):
         try:
-            while True:
+            while threading.main_thread().is_alive():
                 load(argument)
                 progress.release()
         except (fjpool.CancelledError, RuntimeError):
             pass
     for argument in arguments:
-        threading.Thread(target=run, args=(argument,), daemon=True).start()
+        threading.Thread(target=run, args=(argument,)).start()
 """
 
 

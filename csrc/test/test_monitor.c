@@ -532,6 +532,7 @@ FJ_TEST(monitor, a_crowd_counts_once)
         FX_AWAIT(&acts[1].begun, 1);
         for (int k = 0; k < 45; k++) {
             (void)look();
+            FX_UNTIL(begun(acts, TASKS) == size());  /* so that each stands before its lock */
         }
         FJ_CHECK_EQ(marked(), locks);
         FJ_CHECK_LE(size(), 2 + locks);
