@@ -23,7 +23,7 @@ NAMES = _selftest.names()
 # csrc/core from the bottom up. A file includes only what stands before it here, and its own
 # header: so a lower layer never knows a higher one, and no two files know each other.
 LAYERS = (
-    ("fj_base", "fj_atomic", "fj_os"),
+    ("fj_base", "fj_atomic", "fj_os", "fjpool"),
     ("fj_ctl", "fj_types", "fj_task", "fj_deque", "fj_spawn", "fj_lane"),
     ("fj_registry", "fj_idle", "fj_quiesce"),
     ("fj_worker", "fj_join", "fj_range", "fj_monitor"),

@@ -163,11 +163,11 @@ fj_task_t *fj_deque_poll(fj_deque_t *deque)
     return NULL;
 }
 
-fj_task_t *fj_deque_poll_descendant(fj_deque_t *deque, size_t mark, fj_task_t *awaited)
+fj_task_t *fj_deque_poll_descendant(fj_deque_t *deque, uint32_t mark, fj_task_t *awaited)
 {
     size_t base;
     fj_task_t *task;
-    while (peek_base(deque, &base, &task) && (ptrdiff_t)(base - mark) >= 0) {
+    while (peek_base(deque, &base, &task) && (int32_t)((uint32_t)base - mark) >= 0) {
         /* The entry was read first. Had it been pushed after `awaited` was done,
          * then reading the top that published it would have shown that here.
          * And an entry at base stays the same until base moves. */

@@ -31,9 +31,10 @@ fj_task_t *fj_deque_sweep(fj_deque_t *deque);
 /* Any thread: from the base, oldest first. NULL: it was empty. */
 fj_task_t *fj_deque_poll(fj_deque_t *deque);
 
-/* Any thread: like poll, but only an entry at or above `mark`, and only while
+/* Any thread: like poll, but only an entry at or above `mark` (the low half of an
+ * index: entries are far fewer), and only while
  * `awaited` is not done: a task that descends from `awaited`, see README.rst. */
-fj_task_t *fj_deque_poll_descendant(fj_deque_t *deque, size_t mark, fj_task_t *awaited);
+fj_task_t *fj_deque_poll_descendant(fj_deque_t *deque, uint32_t mark, fj_task_t *awaited);
 
 /* Owner: the next one it would pop (lifo) or poll (fifo), still queued. */
 fj_task_t *fj_deque_peek(fj_deque_t *deque, bool fifo);

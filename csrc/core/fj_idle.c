@@ -18,6 +18,7 @@
 #include "fj_idle.h"
 
 #include "fj_registry.h"
+#include "fj_spawn.h"
 
 static void unpark(fj_worker_t *worker, uint32_t why)
 {
@@ -368,6 +369,7 @@ fj_status_t fj_idle_block_begin(fj_worker_t *worker)
     if (depth != 0 || worker->guest) {
         return FJ_OK;
     }
+    (void)fj_spawn_expose(worker);           /* others take its forks meanwhile: seen by the look below */
     worker->was_inside = change_activity(worker, 0);
     count_out(pool);
     fj_status_t status = FJ_OK;

@@ -4,6 +4,7 @@
 #include "fj_deque.h"
 #include "fj_idle.h"
 #include "fj_registry.h"
+#include "fj_spawn.h"
 #include "fj_task.h"
 #include "fj_worker.h"
 
@@ -73,8 +74,11 @@ static bool help(fj_worker_t *worker, fj_task_t *task)
         return false;
     }
     fj_worker_t *victim = fj_registry_worker(worker->pool, runner - 1);
-    fj_task_t *found = fj_deque_poll_descendant(&victim->deque,
-                                                fj_load_relaxed(&task->mark), task);
+    fj_task_t *found = fj_spawn_steal_descendant(victim, fj_load_relaxed(&task->spawn_mark),
+                                                 task);
+    if (found == NULL) {
+        found = fj_deque_poll_descendant(&victim->deque, fj_load_relaxed(&task->mark), task);
+    }
     if (found == NULL) {
         return false;
     }
@@ -170,6 +174,31 @@ static fj_status_t join(fj_worker_t *worker, const wait_t *wait)
         }
     }
     return FJ_OK;
+}
+
+/* Somebody has stolen the frame: it cannot be run here, and cannot be given up. */
+static void join_frame(fj_worker_t *worker, fj_task_t *frame)
+{
+    wait_t wait = {frame, NULL, FJ_FOREVER, true};
+    while (!fj_task_is_done(frame)) {
+        if (!(may_nest(worker) && help(worker, frame)) && !spin(frame)) {
+            (void)sleep(worker, &wait, true); /* a signal: whoever handles it is not here */
+        }
+    }
+    fj_spawn_drop(worker);
+}
+
+bool fj_frame_take_back(fj_worker_t *worker)
+{
+    bool exposed;
+    fj_taken_t taken = fj_spawn_take_back(worker, &exposed);
+    if (exposed) {
+        (void)fj_idle_signal(worker->pool);
+    }
+    if (taken == FJ_TAKEN_STOLEN) {
+        join_frame(worker, fj_spawn_latest(worker));
+    }
+    return taken == FJ_TAKEN_BACK;
 }
 
 fj_status_t fj_join_for(fj_worker_t *worker, fj_task_t *waiting, fj_task_t *task,

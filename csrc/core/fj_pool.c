@@ -9,6 +9,7 @@
 #include "fj_monitor.h"
 #include "fj_quiesce.h"
 #include "fj_registry.h"
+#include "fj_spawn.h"
 #include "fj_worker.h"
 
 fj_config_t fj_config_default(uint32_t parallelism)
@@ -315,7 +316,8 @@ fj_stats_t fj_pool_stats(fj_pool_t *pool)
     };
     for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
         fj_worker_t *worker = fj_registry_worker(pool, i);
-        stats.queued_tasks += fj_deque_size(&worker->deque) + fj_deque_size(&worker->inbox);
+        stats.queued_tasks += fj_deque_size(&worker->deque) + fj_deque_size(&worker->inbox)
+                            + fj_spawn_size(worker);
         stats.steals += fj_load_relaxed(&worker->steals);
         stats.helps += fj_load_relaxed(&worker->helps);
         stats.completed += fj_load_relaxed(&worker->completed);

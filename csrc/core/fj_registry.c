@@ -5,6 +5,7 @@
 
 #include "fj_deque.h"
 #include "fj_lane.h"
+#include "fj_spawn.h"
 
 static fj_worker_t *worker_new(fj_pool_t *pool, uint32_t index)
 {
@@ -25,6 +26,7 @@ static fj_worker_t *worker_new(fj_pool_t *pool, uint32_t index)
         free(worker);
         return NULL;
     }
+    fj_spawn_init(worker);
     worker->pool = pool;
     worker->index = index;
     worker->random = (uint64_t)index * 0x9e3779b97f4a7c15u + 1;
@@ -90,7 +92,8 @@ bool fj_registry_has_work(fj_pool_t *pool)
     }
     for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
         fj_worker_t *worker = fj_registry_worker(pool, i);
-        if (fj_deque_size(&worker->deque) != 0 || fj_deque_size(&worker->inbox) != 0) {
+        if (fj_deque_size(&worker->deque) != 0 || fj_deque_size(&worker->inbox) != 0
+            || fj_spawn_size(worker) != 0) {
             return true;
         }
     }
@@ -103,6 +106,7 @@ void fj_registry_destroy(fj_pool_t *pool)
         fj_worker_t *worker = fj_registry_worker(pool, i);
         fj_deque_destroy(&worker->deque);
         fj_deque_destroy(&worker->inbox);
+        fj_spawn_destroy(worker);
         free(worker);
     }
     for (uint32_t i = 0; i < FJ_SEGMENTS; i++) {

@@ -45,6 +45,7 @@ void fj_task_init(fj_task_t *task, const fj_task_ops_t *ops)
     atomic_init(&task->status, FJ_NEW);
     atomic_init(&task->runner, 0);
     atomic_init(&task->mark, 0);
+    atomic_init(&task->spawn_mark, 0);
     atomic_init(&task->pool, NULL);
     task->ops = ops;
 }

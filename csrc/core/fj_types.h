@@ -10,6 +10,9 @@
 #include "fj_ctl.h"
 #include "fj_os.h"
 
+#define FJPOOL_CORE
+#include "fjpool.h"
+
 typedef struct fj_task fj_task_t;
 typedef struct fj_worker fj_worker_t;
 typedef struct fj_pool fj_pool_t;
@@ -65,13 +68,16 @@ typedef struct fj_task_ops {
     bool native;
 } fj_task_ops_t;
 
+#define FJ_FRAME UINT32_MAX
+
 struct fj_task {
     fj_word_t status;
-    /* Index + 1 of the worker that runs it, 0: unknown. Written by the runner
-     * after its claim; `mark` is that worker's deque top at that moment, so
-     * what lies at or above it descends from this task. */
+    /* Index + 1 of the worker that runs it, 0: unknown, FJ_FRAME: it is a frame of a
+     * spawn stack, and its thief has not begun. Written by the runner
+     * after its claim; the marks are the tops of that worker's deque and spawn
+     * stack at that moment, so what lies at or above them descends from this task. */
     _Atomic(uint32_t) runner;
-    _Atomic(size_t) mark;
+    _Atomic(uint32_t) mark, spawn_mark;
     _Atomic(fj_pool_t *) pool;       /* where it is queued or runs; whoever does that */
     const fj_task_ops_t *ops;
 };
@@ -133,6 +139,13 @@ enum {
 enum { FJ_ACTIVITY_MARKED = 1, FJ_ACTIVITY_INSIDE = 2, FJ_ACTIVITY_STEP = 4 };
 
 struct fj_worker {
+    FJ_OWN_LINE fj_spawn_t spawn;     /* first: fjpool.h. top: owner; gate, floor: fj_spawn.c */
+    fj_frame_t *frames;               /* owner, before it shares the first: array, NULL at first */
+    fj_frame_t *late;                 /* owner: frames that found no room, run and not joined */
+    size_t lates, late_room;
+    _Atomic(uint32_t) forked_after;   /* owner: deque top when it shared its oldest frame */
+    fj_frame_t landing;               /* owner: where a fork goes while there is no array */
+    FJ_OWN_LINE _Atomic(uint64_t) shared; /* which frames are stolen and shared: fj_spawn.c */
     fj_deque_t deque;                 /* what its tasks fork */
     fj_deque_t inbox;                 /* what its tasks submit; first in, first out */
     FJ_OWN_LINE fj_word_t parker;     /* owner: BUSY, IDLE; whoever pops it: the rest */

@@ -6,6 +6,7 @@
 #include "fj_lane.h"
 #include "fj_quiesce.h"
 #include "fj_registry.h"
+#include "fj_spawn.h"
 #include "fj_task.h"
 
 enum {
@@ -42,18 +43,22 @@ static void detach(fj_worker_t *worker)
     }
 }
 
-void fj_worker_run_claimed(fj_worker_t *worker, fj_task_t *task)
+static void run(fj_worker_t *worker, fj_task_t *task, bool native, fj_frame_t *frame)
 {
-    fj_store_relaxed(&task->pool, worker->pool);
-    fj_store_relaxed(&task->mark, fj_load_relaxed(&worker->deque.top));
+    fj_store_relaxed(&task->mark, (uint32_t)fj_load_relaxed(&worker->deque.top));
+    fj_store_relaxed(&task->spawn_mark, fj_spawn_top(worker));
     fj_store_release(&task->runner, worker->index + 1); /* pairs with help in fj_join.c */
-    if (task->ops->native) {
+    if (native) {
         detach(worker);
     }
     uint32_t depth = fj_load_relaxed(&worker->running);
     uint32_t blocks = fj_load_relaxed(&worker->blocked);
     fj_store_relaxed(&worker->running, depth + 1);
-    task->ops->run(task, worker);
+    if (frame != NULL) {
+        frame->ops->run(frame, worker);
+    } else {
+        task->ops->run(task, worker);
+    }
     while (FJ_UNLIKELY(fj_load_relaxed(&worker->blocked) > blocks)) {
         fj_idle_block_end(worker);           /* it forgot to */
     }
@@ -61,8 +66,31 @@ void fj_worker_run_claimed(fj_worker_t *worker, fj_task_t *task)
     count(&worker->completed);
 }
 
+void fj_worker_run_claimed(fj_worker_t *worker, fj_task_t *task)
+{
+    fj_store_relaxed(&task->pool, worker->pool);
+    run(worker, task, task->ops->native, NULL);
+}
+
+static void run_frame(fj_worker_t *worker, fj_task_t *frame)
+{
+    run(worker, frame, true, fj_spawn_frame(frame));
+    (void)fj_task_complete(frame, FJ_NORMAL); /* its owner may use the memory again at once */
+}
+
+void fj_frame_forked(fj_worker_t *worker)
+{
+    if (fj_spawn_forked(worker)) {
+        (void)fj_idle_signal(worker->pool);  /* refused: the owner runs it */
+    }
+}
+
 void fj_worker_run_entry(fj_worker_t *worker, fj_task_t *task)
 {
+    if (fj_load_relaxed(&task->runner) == FJ_FRAME) {
+        run_frame(worker, task);
+        return;
+    }
     if (fj_task_try_claim(task)) {
         fj_worker_run_claimed(worker, task);
     }
@@ -97,6 +125,20 @@ fj_task_t *fj_worker_poll_local(fj_worker_t *worker)
     return task != NULL ? task : fj_deque_poll(&worker->inbox);
 }
 
+/* Between forked frames and tasks the older ones. */
+static fj_task_t *steal_from(fj_worker_t *victim)
+{
+    fj_task_t *task = NULL;
+    if (fj_spawn_size(victim) != 0
+        && (int32_t)((uint32_t)fj_load_relaxed(&victim->deque.base)
+                     - fj_load_relaxed(&victim->forked_after)) >= 0) {
+        task = fj_spawn_steal(victim);
+    }
+    task = task != NULL ? task : fj_deque_poll(&victim->deque);
+    task = task != NULL ? task : fj_spawn_steal(victim);
+    return task != NULL ? task : fj_deque_poll(&victim->inbox);
+}
+
 static fj_task_t *steal(fj_worker_t *thief)
 {
     fj_pool_t *pool = thief->pool;
@@ -104,10 +146,7 @@ static fj_task_t *steal(fj_worker_t *thief)
     uint32_t first = next_random(thief) % high;
     for (uint32_t i = 0; i < high; i++) {
         fj_worker_t *victim = fj_registry_worker(pool, (first + i) % high);
-        fj_task_t *task = fj_deque_poll(&victim->deque);
-        if (task == NULL) {
-            task = fj_deque_poll(&victim->inbox);
-        }
+        fj_task_t *task = steal_from(victim);
         if (task != NULL) {
             return task;
         }

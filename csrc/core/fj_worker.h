@@ -12,7 +12,7 @@ bool fj_worker_main(fj_worker_t *worker);
 void fj_worker_end_search(fj_worker_t *worker);
 
 /* An entry taken out of a queue: claims and runs the task, or finds a
- * tombstone; drops the entry's reference. The worker itself. */
+ * tombstone; drops the entry's reference. Or a stolen frame. The worker itself. */
 void fj_worker_run_entry(fj_worker_t *worker, fj_task_t *task);
 
 /* A task that the caller claimed or started. The worker itself. */

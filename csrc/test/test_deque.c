@@ -233,7 +233,7 @@ FJ_TEST(deque, a_sweep_lifts_nothing_over_a_mark)
         FJ_CHECK(fj_task_try_cancel(task(strangers + 1)));
         FJ_CHECK_EQ(fj_deque_sweep(&own.deque), NULL);
         for (size_t i = 0; i < strangers; i++) {
-            FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &awaited.task), NULL);
+            FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &awaited.task), NULL);
             FJ_CHECK_EQ(fj_deque_poll(&own.deque), task(i));
         }
         fj_deque_destroy(&own.deque);
@@ -251,14 +251,14 @@ FJ_TEST(deque, poll_descendant_takes_nothing_below_the_mark)
     push(0, 2);
     size_t mark = fj_load_relaxed(&own.deque.top);
     push(2, 6);                                  /* these indices wrap */
-    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &awaited.task), NULL);
+    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &awaited.task), NULL);
     FJ_CHECK_EQ(fj_deque_poll(&own.deque), task(0));
-    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &awaited.task), NULL);
+    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &awaited.task), NULL);
     FJ_CHECK_EQ(fj_deque_poll(&own.deque), task(1));
     for (size_t i = 2; i < 6; i++) {
-        FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &awaited.task), task(i));
+        FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &awaited.task), task(i));
     }
-    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &awaited.task), NULL);
+    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &awaited.task), NULL);
     fj_deque_destroy(&own.deque);
 }
 
@@ -271,7 +271,7 @@ FJ_TEST(deque, poll_descendant_takes_nothing_once_it_is_done)
         prepare(1024);
         push(0, 1);
         FJ_CHECK(fj_task_complete(&awaited.task, state));
-        FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, SIZE_MAX - 4, &awaited.task), NULL);
+        FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, UINT32_MAX - 4, &awaited.task), NULL);
         FJ_CHECK_EQ(fj_deque_size(&own.deque), 1);
         fj_deque_destroy(&own.deque);
     }
@@ -341,7 +341,7 @@ static void own_or_steal(unsigned index, void *unused)
     unsigned d;
     while ((d = fj_load_acquire(&prey.at)) < DEQUES) {
         fj_deque_t *deque = &prey.deques[d];
-        take(d, index == 1 ? fj_deque_poll_descendant(deque, SIZE_MAX - 2, &prey.awaited.task)
+        take(d, index == 1 ? fj_deque_poll_descendant(deque, UINT32_MAX - 2, &prey.awaited.task)
                            : fj_deque_poll(deque));
     }
 }
@@ -389,7 +389,7 @@ static void sweep_beside_a_thief(unsigned round, uint64_t *random)
     }
     fj_task_t *homeless = fj_deque_sweep(&own.deque);
     FJ_CHECK(homeless == NULL || fj_task_state(homeless) == FJ_QUEUED);
-    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, mark, &raid.awaited.task), NULL);
+    FJ_CHECK_EQ(fj_deque_poll_descendant(&own.deque, (uint32_t)mark, &raid.awaited.task), NULL);
     FX_SPIN_UNTIL(fj_load_acquire(&raid.stolen) == round); /* pairs with steal_one_each_time */
     fj_deque_destroy(&own.deque);
 }
