@@ -18,6 +18,7 @@ from ._blocking import (
 )
 from ._common import common_pool, current_pool, dump_on_signal, use
 from ._errors import BrokenThreadPool, LeafError, RejectedExecutionError, TimeoutError
+from ._include import get_include
 from ._parallel import invoke, invoke_all, map, parallel_for, parallel_reduce, reduce, starmap, submit
 from ._pool import ForkJoinPool
 from ._queue import Queue, ShutDown
@@ -51,6 +52,7 @@ __all__ = [
     "current_pool",
     "current_task",
     "dump_on_signal",
+    "get_include",
     "invoke",
     "invoke_all",
     "managed_block",

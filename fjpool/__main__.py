@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from fjpool import _include
 from fjpool.lab import _block, _info, _order, _skew
 
 # Each of these modules offers add_parser(subparsers) and run(args) -> exit status.
-COMMANDS = (_info, _skew, _block, _order)
+COMMANDS = (_info, _skew, _block, _order, _include)
 
 
 class Parser(argparse.ArgumentParser):

@@ -21,6 +21,9 @@ ACTION: Final[int]
 
 MAX_WORKERS: Final[int]
 
+# The capsule that fjpool.h imports.
+api: Final[CapsuleType]
+
 # Bits of Pool._phase().
 SHUTDOWN: Final[int]
 STOP: Final[int]

@@ -21,16 +21,17 @@ class LeafError(RuntimeError):
     ----------
     code : int
         What the leaf returned.
-    lo, hi : int
-        The positions it was called for, [lo, hi).
+    lo, hi : int or None
+        The positions it was called for, [lo, hi); None if the C interface reported it.
     """
 
-    def __init__(self, code: int, lo: int, hi: int) -> None:
+    def __init__(self, code: int, lo: int | None = None, hi: int | None = None) -> None:
         super().__init__(code, lo, hi)
         self.code, self.lo, self.hi = code, lo, hi
 
     def __str__(self) -> str:
-        return f"native leaf returned {self.code} for positions [{self.lo}, {self.hi})"
+        where = "" if self.lo is None else f" for positions [{self.lo}, {self.hi})"
+        return f"native leaf returned {self.code}{where}"
 
 
 LeafError.__module__ = "fjpool"

@@ -100,6 +100,7 @@ def install(ambient_pool) -> None:
             "RejectedExecutionError": _errors.RejectedExecutionError,
             "BrokenExecutor": _errors.BrokenThreadPool,
             "main_thread": threading.main_thread().ident,
+            "leaf_code": _errors.LeafError,
             "new_condition": lambda _: threading.Condition(),
             "worker_started": _worker_started,
             "worker_stopped": _worker_stopped,

@@ -27,7 +27,7 @@ LAYERS = (
     ("fj_ctl", "fj_types", "fj_task", "fj_deque", "fj_spawn", "fj_lane"),
     ("fj_registry", "fj_idle", "fj_quiesce"),
     ("fj_worker", "fj_join", "fj_range", "fj_monitor"),
-    ("fj", "fj_pool"),
+    ("fj", "fj_pool", "fj_run"),
 )
 
 

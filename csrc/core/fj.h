@@ -49,6 +49,19 @@ void fj_run_started(fj_task_t *task);
  * for a caller outside that may run what it awaits. False: it has started. */
 bool fj_run_outside(fj_pool_t *pool, fj_task_t *task);
 
+/* As fjpool.h says, in a pool that is given. A guest counts as a worker of its pool. Where
+ * the calling thread is a guest, or waits outside, `interrupted` is asked now and then
+ * (after a signal, or every 50 ms); if it says true, the job is cancelled, and the call
+ * returns FJ_CODE_INTERRUPTED once nothing of it runs any more. May be null. */
+int fj_run(fj_pool_t *pool, fj_body_t body, void *data, bool (*interrupted)(void));
+
+/* Worker, see fjpool.h. */
+int fj_run_loop(fj_worker_t *worker, const fj_loop_t *loop, fj_value_t *value);
+bool fj_run_cancelled(fj_worker_t *worker);
+void fj_run_fail(fj_worker_t *worker, int code);
+uint32_t fj_worker_index(fj_worker_t *worker);
+uint32_t fj_pool_max_workers(fj_pool_t *pool);
+
 /* The calling thread takes part as a guest: it has a deque, others steal from
  * it, it runs only what it forks or awaits, and it is counted nowhere.
  * NULL: no memory. Leaving hands what is left in its deque to the lane. */

@@ -186,6 +186,9 @@ static void join_frame(fj_worker_t *worker, fj_task_t *frame)
         }
     }
     fj_spawn_drop(worker);
+    if (worker->pool->config.hooks.detach != NULL) { /* what it helped with may have attached */
+        worker->pool->config.hooks.detach(worker);
+    }
 }
 
 bool fj_frame_take_back(fj_worker_t *worker)

@@ -298,6 +298,11 @@ uint32_t fj_pool_set_parallelism(fj_pool_t *pool, uint32_t n)
     return old;
 }
 
+uint32_t fj_pool_max_workers(fj_pool_t *pool)
+{
+    return pool->config.max_workers;
+}
+
 fj_stats_t fj_pool_stats(fj_pool_t *pool)
 {
     fj_ctl_t c = fj_load_seqcst(&pool->ctl);

@@ -10,12 +10,6 @@
 
 #include "fj_types.h"
 
-typedef union fj_value {
-    double d;
-    int64_t i;
-    void *p;
-} fj_value_t;
-
 typedef struct fj_range_job fj_range_job_t;
 
 struct fj_range_job {

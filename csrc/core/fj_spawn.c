@@ -130,7 +130,7 @@ static bool share(fj_worker_t *worker, uint32_t end)
         fj_task_t *task = task_of(worker->frames + i);
         atomic_init(&task->status, FJ_RUNNING); /* by whoever takes it: nobody claims it */
         atomic_init(&task->runner, FJ_FRAME);
-        atomic_init(&task->pool, worker->pool);
+        atomic_init(&task->pool, (fj_pool_t *)(void *)worker->job);
     }
     open_gate(worker, end);
     /* seqcst: somebody may have gone idle, see fj_idle.c */

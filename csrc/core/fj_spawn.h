@@ -17,7 +17,8 @@ void fj_spawn_destroy(fj_worker_t *worker);
  * swap; somebody should be told. */
 bool fj_spawn_forked(fj_worker_t *worker);
 
-/* Owner: shares all frames. True as above. */
+/* Owner: shares all frames: before it blocks, and before another job begins here, since
+ * a frame learns its job when it is shared. True as above. */
 bool fj_spawn_expose(fj_worker_t *worker);
 
 typedef enum fj_taken {
@@ -39,6 +40,12 @@ fj_task_t *fj_spawn_latest(fj_worker_t *worker);
 static inline fj_frame_t *fj_spawn_frame(fj_task_t *task)
 {
     return (fj_frame_t *)(void *)task;
+}
+
+/* What a shared frame is part of. */
+static inline fj_job_t *fj_spawn_job(fj_task_t *task)
+{
+    return (fj_job_t *)(void *)fj_load_relaxed(&task->pool);
 }
 
 /* Owner: index of the next frame. */

@@ -16,6 +16,7 @@
 typedef struct fj_task fj_task_t;
 typedef struct fj_worker fj_worker_t;
 typedef struct fj_pool fj_pool_t;
+typedef struct fj_job fj_job_t;
 
 /* ---- task ----------------------------------------------------------------
  *
@@ -78,7 +79,7 @@ struct fj_task {
      * stack at that moment, so what lies at or above them descends from this task. */
     _Atomic(uint32_t) runner;
     _Atomic(uint32_t) mark, spawn_mark;
-    _Atomic(fj_pool_t *) pool;       /* where it is queued or runs; whoever does that */
+    _Atomic(fj_pool_t *) pool;       /* where it is queued or runs; whoever does that. A frame's: its job */
     const fj_task_ops_t *ops;
 };
 
@@ -114,6 +115,15 @@ typedef struct fj_lane {
     FJ_OWN_LINE _Atomic(size_t) count; /* written under the lock, read by anyone */
 } fj_lane_t;
 
+/* ---- job ------------------------------------------------------------------
+ *
+ * One call of fj_run or of a loop: what fails in it ends all of it.
+ */
+struct fj_job {
+    _Atomic(int) code;                /* the first that is not 0 */
+    fj_job_t *outer;                  /* constant: the one that it is part of, or NULL */
+};
+
 /* ---- worker -------------------------------------------------------------- */
 
 /* What a worker's parker says. */
@@ -145,6 +155,9 @@ struct fj_worker {
     size_t lates, late_room;
     _Atomic(uint32_t) forked_after;   /* owner: deque top when it shared its oldest frame */
     fj_frame_t landing;               /* owner: where a fork goes while there is no array */
+    fj_job_t *job;                    /* owner: what runs here belongs to, or NULL */
+    bool (*interrupted)(void);        /* owner, a guest: asked now and then, see fj_run */
+    int64_t ask_at;                   /* owner, a guest: not before that */
     FJ_OWN_LINE _Atomic(uint64_t) shared; /* which frames are stolen and shared: fj_spawn.c */
     fj_deque_t deque;                 /* what its tasks fork */
     fj_deque_t inbox;                 /* what its tasks submit; first in, first out */

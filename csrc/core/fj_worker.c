@@ -53,12 +53,16 @@ static void run(fj_worker_t *worker, fj_task_t *task, bool native, fj_frame_t *f
     }
     uint32_t depth = fj_load_relaxed(&worker->running);
     uint32_t blocks = fj_load_relaxed(&worker->blocked);
+    fj_job_t *job = worker->job;
     fj_store_relaxed(&worker->running, depth + 1);
     if (frame != NULL) {
+        worker->job = fj_spawn_job(task);
         frame->ops->run(frame, worker);
     } else {
+        worker->job = NULL;
         task->ops->run(task, worker);
     }
+    worker->job = job;
     while (FJ_UNLIKELY(fj_load_relaxed(&worker->blocked) > blocks)) {
         fj_idle_block_end(worker);           /* it forgot to */
     }

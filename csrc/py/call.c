@@ -102,8 +102,13 @@ void fjpy_attach(void)
         return;
     }
     stay_out_if_abandoned();
-    if (own_state != NULL) {
-        PyEval_RestoreThread(own_state);
+    PyThreadState *state = own_state;
+    own_state = NULL;                        /* foreign code that made it may end it meanwhile */
+    if (state == NULL && owns_state) {       /* foreign code has detached it */
+        state = PyGILState_GetThisThreadState();
+    }
+    if (state != NULL) {
+        PyEval_RestoreThread(state);
         return;
     }
     (void)PyGILState_Ensure();

@@ -174,6 +174,9 @@ PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
 int fjpy_blocker_add(PyObject *module);
 PyObject *fjpy_sleep(PyObject *module, PyObject *seconds);
 
+/* ---- capi.c ---- */
+int fjpy_capi_add(PyObject *module);
+
 /* ---- results.c ---- */
 PyObject *fjpy_append_calls(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 int fjpy_results_add(PyObject *module);

@@ -115,6 +115,7 @@ static int execute(PyObject *module)
     }
     return fjpy_task_add(module) < 0 || fjpy_pool_add(module) < 0 || fjpy_blocker_add(module) < 0
                    || fjpy_results_add(module) < 0
+                   || fjpy_capi_add(module) < 0
                ? -1
                : 0;
 }
