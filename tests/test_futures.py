@@ -252,6 +252,21 @@ def test_set_result_and_set_exception_complete_once():
     assert failed.exception() is error
 
 
+def test_setters_take_their_argument_by_its_standard_name():
+    """What works with a standard future works with ours; another name, or two, is a TypeError."""
+    done, failed, seen, error = fjpool.Future(), fjpool.Future(), [], Boom()
+    done.add_done_callback(fn=seen.append)
+    done.set_result(result=1)
+    failed.set_exception(exception=error)
+    assert seen == [done] and done.result() == 1 and failed.exception() is error
+    fresh = fjpool.Future()
+    for name in ("set_result", "set_exception", "add_done_callback"):
+        for arguments, keywords in [((), {}), ((1, 2), {}), ((), {"value": 1}), ((1,), {"fn": 1})]:
+            with pytest.raises(TypeError, match="expected one argument"):
+                getattr(fresh, name)(*arguments, **keywords)
+    assert not fresh.done() and fresh._done_callbacks == []
+
+
 def test_set_result_of_a_cancelled_future_is_an_invalid_state():
     """InvalidStateError, and it stays cancelled."""
     future = fjpool.Future()

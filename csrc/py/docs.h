@@ -9,6 +9,10 @@
 
 /* ---- Task ---- */
 
+#define FJPY_TASK_DOC \
+    "Task()\n--\n\n" \
+    "What fjpool.Future adds to concurrent.futures.Future."
+
 #define FJPY_TASK_FORK_DOC \
     "fork($self, /)\n--\n\n" \
     "Queues the task and returns it.\n\n" \
@@ -342,7 +346,7 @@
     "OSError('gone')"
 
 #define FJPY_TASK_SET_RESULT_DOC \
-    "set_result($self, result, /)\n--\n\n" \
+    "set_result($self, /, result)\n--\n\n" \
     "Ends the task with a result: `complete` for one that is not done.\n\n" \
     "Parameters\n" \
     "----------\n" \
@@ -361,7 +365,7 @@
     "3"
 
 #define FJPY_TASK_SET_EXCEPTION_DOC \
-    "set_exception($self, exception, /)\n--\n\n" \
+    "set_exception($self, /, exception)\n--\n\n" \
     "Ends the task with an exception, if it is not done.\n\n" \
     "Parameters\n" \
     "----------\n" \
@@ -375,7 +379,7 @@
     "    It is no exception."
 
 #define FJPY_TASK_ADD_DONE_CALLBACK_DOC \
-    "add_done_callback($self, fn, /)\n--\n\n" \
+    "add_done_callback($self, /, fn)\n--\n\n" \
     "Has a function called with the task once it is done.\n\n" \
     "Callbacks are called in the order they were added, by the thread that ends\n" \
     "the task; at once, by the caller, if it is done already. An exception that\n" \

@@ -206,17 +206,38 @@ static PyObject *invalid_state(fjpy_task_t *self)
     return NULL;
 }
 
-static PyObject *task_set_result(fjpy_task_t *self, PyObject *value)
+/* The argument of a method that takes one, by its position or by its name. */
+static PyObject *only_argument(const char *name, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *kwnames)
 {
+    Py_ssize_t named = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (nargs + named != 1
+        || (named == 1
+            && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) != 0)) {
+        PyErr_Format(PyExc_TypeError, "expected one argument, %s", name);
+        return NULL;
+    }
+    return args[0];
+}
+
+static PyObject *task_set_result(fjpy_task_t *self, PyObject *const *args, Py_ssize_t nargs,
+                                 PyObject *kwnames)
+{
+    PyObject *value = only_argument("result", args, nargs, kwnames);
+    if (value == NULL) {
+        return NULL;
+    }
     if (fjpy_task_is_done(self) || !fjpy_task_finish(self, FJ_NORMAL, Py_NewRef(value))) {
         return invalid_state(self);
     }
     Py_RETURN_NONE;
 }
 
-static PyObject *task_set_exception(fjpy_task_t *self, PyObject *argument)
+static PyObject *task_set_exception(fjpy_task_t *self, PyObject *const *args, Py_ssize_t nargs,
+                                    PyObject *kwnames)
 {
-    PyObject *exception = exception_instance(argument);
+    PyObject *argument = only_argument("exception", args, nargs, kwnames);
+    PyObject *exception = argument != NULL ? exception_instance(argument) : NULL;
     if (exception == NULL) {
         return NULL;
     }
@@ -230,8 +251,13 @@ static PyObject *task_set_exception(fjpy_task_t *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
-static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *callback)
+static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *const *args,
+                                        Py_ssize_t nargs, PyObject *kwnames)
 {
+    PyObject *callback = only_argument("fn", args, nargs, kwnames);
+    if (callback == NULL) {
+        return NULL;
+    }
     fjpy_task_check_inherited(self);
     if (fjpy_task_is_done(self)) {
         fjpy_task_call_back(self, callback);
@@ -241,6 +267,9 @@ static PyObject *task_add_done_callback(fjpy_task_t *self, PyObject *callback)
     }
     Py_RETURN_NONE;
 }
+
+#define WITH_NAMES(function) \
+    (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS
 
 static PyMethodDef task_methods[] = {
     {"fork", (PyCFunction)task_fork, METH_NOARGS, FJPY_TASK_FORK_DOC},
@@ -265,16 +294,16 @@ static PyMethodDef task_methods[] = {
      FJPY_TASK_IS_COMPLETED_ABNORMALLY_DOC},
     {"get_raw_result", (PyCFunction)task_get_raw_result, METH_NOARGS,
      FJPY_TASK_GET_RAW_RESULT_DOC},
-    {"result", (PyCFunction)(void (*)(void))task_result, METH_FASTCALL | METH_KEYWORDS,
+    {"result", WITH_NAMES(task_result),
      FJPY_TASK_RESULT_DOC},
-    {"exception", (PyCFunction)(void (*)(void))task_exception, METH_FASTCALL | METH_KEYWORDS,
+    {"exception", WITH_NAMES(task_exception),
      FJPY_TASK_EXCEPTION_DOC},
     {"complete", (PyCFunction)task_complete, METH_O, FJPY_TASK_COMPLETE_DOC},
     {"complete_exceptionally", (PyCFunction)task_complete_exceptionally, METH_O,
      FJPY_TASK_COMPLETE_EXCEPTIONALLY_DOC},
-    {"set_result", (PyCFunction)task_set_result, METH_O, FJPY_TASK_SET_RESULT_DOC},
-    {"set_exception", (PyCFunction)task_set_exception, METH_O, FJPY_TASK_SET_EXCEPTION_DOC},
-    {"add_done_callback", (PyCFunction)task_add_done_callback, METH_O,
+    {"set_result", WITH_NAMES(task_set_result), FJPY_TASK_SET_RESULT_DOC},
+    {"set_exception", WITH_NAMES(task_set_exception), FJPY_TASK_SET_EXCEPTION_DOC},
+    {"add_done_callback", WITH_NAMES(task_add_done_callback),
      FJPY_TASK_ADD_DONE_CALLBACK_DOC},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
@@ -498,6 +527,7 @@ static PyType_Slot task_slots[] = {
     {Py_tp_methods, task_methods},
     {Py_tp_getset, task_getset},
     {Py_tp_members, task_members},
+    {Py_tp_doc, (void *)FJPY_TASK_DOC},
     {0, NULL},
 };
 
