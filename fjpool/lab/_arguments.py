@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # The type of argparse's add_subparsers(), which has no public name.
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+    _Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 MAX_PARALLELISM = 32_767
 
@@ -29,7 +29,11 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
 
 
 def add_command(
-    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str
+    subparsers: _Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    example: str,
 ) -> argparse.ArgumentParser:
     """Add the command `name`, which calls `run`, with ``--json`` and an example under its help."""
     parser = subparsers.add_parser(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import fjpool
 from fjpool._cpus import common_maximum_spares, common_parallelism
@@ -19,7 +19,7 @@ from ._arguments import MAX_PARALLELISM, add_command, whole_number
 from ._info import machine
 
 if TYPE_CHECKING:
-    from ._arguments import Subparsers
+    from ._arguments import _Subparsers
 
 KINDS = ("sleep", "managed", "take", "latch", "cf")
 MS, TASKS = 200, 40
@@ -155,7 +155,10 @@ def _is_compensated(kind: str, java: int | None) -> bool:
 
 @contextmanager
 def _pool_for(
-    kind: str, parallelism: int | None, saturate: str | None, java: int | None
+    kind: str,
+    parallelism: int | None,
+    saturate: Literal["raise", "wait"] | None,
+    java: int | None,
 ) -> Iterator[fjpool.ForkJoinPool]:
     """The common pool; or, with other rules than it has, a fresh one of its size."""
     if parallelism is None and saturate is None and java is None:
@@ -228,7 +231,7 @@ def block(
     tasks: int = TASKS,
     *,
     parallelism: int | None = None,
-    saturate: str | None = None,
+    saturate: Literal["raise", "wait"] | None = None,
     java: int | None = None,
 ) -> Block:
     """How long do tasks take that each wait `ms` milliseconds, and how many threads for it?
@@ -302,7 +305,7 @@ def block(
 # --- the command -------------------------------------------------------------------------
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: _Subparsers) -> None:
     parser = add_command(
         subparsers,
         "block",
@@ -363,8 +366,8 @@ def _run_all(args: argparse.Namespace) -> int:
     rows = []
     if not args.json:
         print(f"{args.tasks} x {args.ms} ms, parallelism={parallelism}: wall time / peak pool size")
-        documented = f"documented for JDK {version} ({TASKS} x {MS} ms, p=4)"
-        print(f"{'':<8}  {'fjpool':>14}  {f'rules of Java {version}':>18}  {documented}")
+        others = f"documented for JDK {version} ({TASKS} x {MS} ms, p=4)"
+        print(f"{'':<8}  {'fjpool':>14}  {f'rules of Java {version}':>18}  {others}")
     for kind in KINDS:
         ours, javas = (
             block(kind, args.ms, args.tasks, parallelism=parallelism, saturate=args.saturate, java=java)

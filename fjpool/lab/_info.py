@@ -16,7 +16,7 @@ from ._arguments import add_command
 from ._native import vector_isa
 
 if TYPE_CHECKING:
-    from ._arguments import Subparsers
+    from ._arguments import _Subparsers
 
 
 class Info(NamedTuple):
@@ -107,7 +107,7 @@ def machine() -> dict[str, object]:
     }
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: _Subparsers) -> None:
     add_command(
         subparsers,
         "info",

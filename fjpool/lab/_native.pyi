@@ -1,15 +1,17 @@
 from typing import Final
 
-# PyCapsules, named by their C signature.
-price: Final[object]
-price_vector: Final[object]
-price_n: Final[object]
-price_vector_n: Final[object]
-primes: Final[object]
-count: Final[object]
-sleep: Final[object]
-spin: Final[object]
-fail_at: Final[object]
+from typing_extensions import CapsuleType
+
+# Named by their C signature.
+price: Final[CapsuleType]
+price_vector: Final[CapsuleType]
+price_n: Final[CapsuleType]
+price_vector_n: Final[CapsuleType]
+primes: Final[CapsuleType]
+count: Final[CapsuleType]
+sleep: Final[CapsuleType]
+spin: Final[CapsuleType]
+fail_at: Final[CapsuleType]
 
 def price_block(lo: int, hi: int, n: int = 4_000_000) -> float: ...
 def price_block_vector(lo: int, hi: int, n: int = 4_000_000, *, isa: str | None = None) -> float: ...

@@ -12,7 +12,7 @@ import fjpool
 from ._arguments import add_command
 
 if TYPE_CHECKING:
-    from ._arguments import Subparsers
+    from ._arguments import _Subparsers
 
 TASKS = 6
 
@@ -73,7 +73,7 @@ def order() -> Order:
     return Order(lifo=_run_order("lifo"), fifo=_run_order("fifo"))
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: _Subparsers) -> None:
     add_command(
         subparsers,
         "order",

@@ -22,7 +22,7 @@ from ._arguments import MAX_PARALLELISM, add_command, whole_number
 from ._info import machine
 
 if TYPE_CHECKING:
-    from ._arguments import Subparsers
+    from ._arguments import _Subparsers
 
 POSITIONS = 4_000_000
 CHUNKSIZE = 20_000
@@ -33,7 +33,7 @@ WAYS = ("tasks", "native", "vector")
 LEAVES = {"native": _native.price_n, "vector": _native.price_vector_n}
 
 
-class Exposure(fjpool.RecursiveTask):
+class Exposure(fjpool.RecursiveTask[float]):
     """Sums the prices of [lo, hi): halves the range until a leaf is small enough.
 
     `leaves` counts the leaves each thread ran; every thread writes its own entry only.
@@ -52,8 +52,7 @@ class Exposure(fjpool.RecursiveTask):
         left = Exposure(self.lo, mid, self.size, self.chunksize, self.leaves)
         left.fork()  # onto my own deque; an idle worker may steal it
         right = Exposure(mid, self.hi, self.size, self.chunksize, self.leaves).compute()
-        total: float = right + left.join()  # join last: by now the left half is often done
-        return total
+        return right + left.join()  # join last: by now the left half is often done
 
 
 class ForkJoin(NamedTuple):
@@ -259,7 +258,7 @@ def skew(
 # --- the command -------------------------------------------------------------------------
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: _Subparsers) -> None:
     parser = add_command(
         subparsers,
         "skew",
