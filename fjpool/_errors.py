@@ -2,6 +2,7 @@
 
 import builtins
 import concurrent.futures as _futures
+import sys
 from concurrent.futures.thread import BrokenThreadPool
 
 __all__ = ["BrokenThreadPool", "LeafError", "RejectedExecutionError", "TimeoutError"]
@@ -36,9 +37,9 @@ class LeafError(RuntimeError):
 
 LeafError.__module__ = "fjpool"
 
-if _futures.TimeoutError is builtins.TimeoutError:
+if sys.version_info >= (3, 11):
     TimeoutError = builtins.TimeoutError
-else:  # CPython 3.10, where they are two
+else:  # where they are two
 
-    class TimeoutError(_futures.TimeoutError, builtins.TimeoutError):  # type: ignore[no-redef]
+    class TimeoutError(_futures.TimeoutError, builtins.TimeoutError):
         """The time given was not enough: concurrent.futures' and the builtin error in one."""

@@ -190,6 +190,7 @@ def invoke(task, /, *args, **kwargs):
 
 def map(
     fn,
+    /,
     *iterables,
     timeout=None,
     chunksize="auto",

@@ -190,6 +190,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
     def map(
         self,
         fn,
+        /,
         *iterables,
         timeout=None,
         chunksize="auto",

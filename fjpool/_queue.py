@@ -11,7 +11,7 @@ try:
     from queue import ShutDown
 except ImportError:  # before 3.13
 
-    class ShutDown(Exception):  # type: ignore[no-redef]
+    class ShutDown(Exception):
         """put or get on a queue that was shut down."""
 
 
