@@ -26,6 +26,10 @@ class LeafError(RuntimeError):
         The positions it was called for, [lo, hi); None if the C interface reported it.
     """
 
+    code: int
+    lo: int | None
+    hi: int | None
+
     def __init__(self, code: int, lo: int | None = None, hi: int | None = None) -> None:
         super().__init__(code, lo, hi)
         self.code, self.lo, self.hi = code, lo, hi

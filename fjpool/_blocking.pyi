@@ -1,0 +1,93 @@
+import concurrent.futures as _futures
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from threading import BrokenBarrierError as BrokenBarrierError
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, Protocol, SupportsIndex, TypeVar
+
+from typing_extensions import Self
+
+from ._core import managed_block as managed_block
+
+__all__ = [
+    "Barrier",
+    "BrokenBarrierError",
+    "CapacityLimiter",
+    "Condition",
+    "Event",
+    "Latch",
+    "ManagedBlocker",
+    "Semaphore",
+    "as_completed",
+    "managed_block",
+    "run_blocker",
+    "sleep",
+    "wait",
+]
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+_FutureT = TypeVar("_FutureT", bound=_futures.Future[Any])
+
+# What ForkJoinPool.managed_block takes; it need not derive from ManagedBlocker.
+class _Blocker(Protocol):
+    def block(self) -> bool: ...
+    def is_releasable(self) -> bool: ...
+
+class ManagedBlocker:
+    def block(self) -> bool: ...
+    def is_releasable(self) -> bool: ...
+
+def run_blocker(blocker: _Blocker) -> None: ...
+def sleep(seconds: float) -> None: ...
+
+class Condition(threading.Condition):
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+class Event(threading.Event):
+    def __init__(self) -> None: ...
+
+class Semaphore(threading.Semaphore):
+    def __init__(self, value: int = 1) -> None: ...
+
+class Barrier(threading.Barrier):
+    def __init__(
+        self, parties: int, action: Callable[[], None] | None = None, timeout: float | None = None
+    ) -> None: ...
+
+class Latch:
+    def __init__(self, count: SupportsIndex) -> None: ...
+    @property
+    def count(self) -> int: ...
+    def count_down(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+class CapacityLimiter:
+    def __init__(self, n: SupportsIndex) -> None: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def inside(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def rejected(self) -> int: ...
+    def acquire(self, timeout: float | None = None) -> bool: ...
+    def try_acquire(self) -> bool: ...
+    def release(self) -> None: ...
+    def call(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def call_now(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Literal[False]: ...
+
+def wait(
+    fs: Iterable[_futures.Future[_T]],
+    timeout: float | None = None,
+    return_when: str = "ALL_COMPLETED",
+) -> _futures._base.DoneAndNotDoneFutures[_T]: ...
+def as_completed(fs: Iterable[_FutureT], timeout: float | None = None) -> Iterator[_FutureT]: ...

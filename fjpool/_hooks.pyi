@@ -1,0 +1,9 @@
+from collections.abc import Callable
+
+from ._pool import ForkJoinPool
+
+ABANDON_SECONDS: float
+
+def install(ambient_pool: Callable[[], ForkJoinPool]) -> None: ...
+def register_exit() -> None: ...
+def register_fork(reset: Callable[[], None]) -> None: ...
