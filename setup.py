@@ -1,7 +1,9 @@
 """The extensions of fjpool; everything else about the package is in pyproject.toml.
 
 FJPOOL_WERROR=1 turns warnings of the C compiler into errors; FJPOOL_DEBUG=1 compiles with the
-core's costly assertions.
+core's costly assertions. FJPOOL_DECLARE_FREE_THREADED=1 has the modules say that they need no GIL,
+which no other build may do until the tests have run on an interpreter without one: it switches
+its GIL on when it imports modules that do not say so.
 """
 
 import os
@@ -21,6 +23,8 @@ if switched_on("FJPOOL_WERROR"):
 if switched_on("FJPOOL_DEBUG"):
     FLAGS += ["-O1", "-g"]
     MACROS.append(("FJ_DEBUG", "1"))
+if switched_on("FJPOOL_DECLARE_FREE_THREADED"):
+    MACROS.append(("FJ_DECLARE_FREE_THREADED", "1"))
 
 
 def extension(name, folders, *, without=(), macros=(), flags=(), libraries=()):

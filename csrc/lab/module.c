@@ -501,6 +501,9 @@ PyDoc_STRVAR(module_doc,
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)add_leaves},
+#if defined(FJ_DECLARE_FREE_THREADED) && PY_VERSION_HEX >= 0x030D0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 
