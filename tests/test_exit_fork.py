@@ -782,7 +782,33 @@ def test_subinterpreter_cannot_import_fjpool():
         )
         """
     )
-    assert "interpreter" in printed
+    assert "subinterpreter" in printed
+
+
+IMPORT_EVERY_MODULE = """\
+import os
+for name in ("fjpool", "fjpool._core", "fjpool.lab._native", "fjpool._selftest"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        os.write(1, f"{error}\\n".encode())
+"""
+
+
+def test_subinterpreter_of_the_old_kind_cannot_import_fjpool():
+    """One that is not isolated; in the main interpreter the pools go on."""
+    pytest.importorskip("_testcapi")
+    printed = output(
+        """
+        import _testcapi
+        pool = fjpool.ForkJoinPool(2)
+        _testcapi.run_in_subinterp(f"import sys; sys.path[:] = {sys.path!r}\\n" + sys.argv[1])
+        say(sum(pool.map(abs, range(100))), sum(fjpool.map(abs, range(100))))
+        """,
+        IMPORT_EVERY_MODULE,
+    )
+    refusal = "fjpool works in the main interpreter only, not in a subinterpreter\n"
+    assert printed == 4 * refusal + "4950 4950\n"
 
 
 @pytest.mark.parametrize("used", [True, False], ids=["warm", "cold"])
