@@ -35,8 +35,11 @@ class _CommonPool(_pool.ForkJoinPool):
             max_unannounced=_checks.MAX_UNANNOUNCED,
             window=_checks.window(),
             saturate=None,
+            max_queued=0,
+            waits_for_room=True,
         )
         self._order, self._limit = "lifo", limit
+        self._most_at_once = None
         self._detects = parallelism > 0
         _pool.live[id(self)] = self
 

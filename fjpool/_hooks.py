@@ -43,6 +43,14 @@ def _leaf_error(where: "tuple[int, int, int]") -> BaseException:
     return _errors.LeafError(*where)
 
 
+def _uncaught(exception: BaseException) -> None:
+    threading.excepthook(
+        threading.ExceptHookArgs(
+            (type(exception), exception, exception.__traceback__, threading.current_thread())
+        )
+    )
+
+
 def _limit_reached(pool) -> None:
     if pool.max_workers == pool.parallelism:
         return  # whoever asks for exactly so many threads knows
@@ -101,6 +109,7 @@ def install(ambient_pool) -> None:
             "BrokenExecutor": _errors.BrokenThreadPool,
             "main_thread": threading.main_thread().ident,
             "leaf_code": _errors.LeafError,
+            "uncaught": _uncaught,
             "new_condition": lambda _: threading.Condition(),
             "worker_started": _worker_started,
             "worker_stopped": _worker_stopped,

@@ -56,6 +56,12 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         without a replacement (counted, and warned about once a pool); raise
         `RejectedExecutionError` in the blocking task; or whatever ``saturate(pool)`` says, True
         meaning carry on.
+    max_queued : int, optional
+        The most tasks that threads outside may have queued, 1 to 2**26; the pool's own tasks are
+        not limited. A cancelled task counts until a worker comes by. Default: no limit.
+    when_full : {"wait", "raise"}
+        What a thread outside meets then: it waits (Ctrl-C gets through), or
+        `RejectedExecutionError`.
     join_at_exit : bool
         Whether the interpreter waits for this pool's work before it exits.
 
@@ -96,6 +102,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_unannounced=_checks.MAX_UNANNOUNCED,
         min_runnable=None,
         saturate="wait",
+        max_queued=None,
+        when_full="wait",
         join_at_exit=True,
         _eager=False,
     ):
@@ -114,6 +122,10 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_unannounced = _checks.integer("max_unannounced", max_unannounced, 0, _checks.MAX_WORKERS)
         if min_runnable is not None:
             min_runnable = _checks.integer("min_runnable", min_runnable, 0, _checks.MAX_WORKERS)
+        if max_queued is not None:
+            max_queued = _checks.integer("max_queued", max_queued, 1, _checks.MOST_CAPACITY)
+        if when_full not in ("wait", "raise"):
+            raise ValueError(f'when_full must be "wait" or "raise", not {when_full!r}')
         prefix = f"{thread_name_prefix}_" if thread_name_prefix else ""
         super().__init__(
             parallelism=parallelism,
@@ -135,7 +147,10 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             max_unannounced=max_unannounced,
             window=_checks.window(),
             saturate=_checks.saturate_policy(saturate),
+            max_queued=max_queued or 0,
+            waits_for_room=when_full == "wait",
         )
+        self._most_at_once = max_queued
         self._order = order
         self._detects = blocking == "auto"
         self._limit = max_workers
@@ -178,6 +193,62 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         if self._is_mine():
             return task(*args, **kwargs)
         return self._result_of(self.submit(task, *args, **kwargs))
+
+    def submit_many(self, fn, iterable, /):
+        """Submits ``fn(item)`` for each item, and hands all of them in at once.
+
+        Parameters
+        ----------
+        fn : callable
+            Called with one item.
+        iterable : iterable
+            Read to its end before anything is handed in; with `max_queued`, so many at a time.
+
+        Returns
+        -------
+        list of Future
+            One for each item, in order.
+
+        Raises
+        ------
+        RuntimeError
+            The pool takes no more tasks; what was handed in already is cancelled.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> with fjpool.ForkJoinPool(2) as pool:
+        ...     [future.result() for future in pool.submit_many(abs, [-1, 2, -3])]
+        [1, 2, 3]
+        """
+        return self._in_pieces(fn, iterable, False)
+
+    def execute_many(self, fn, iterable, /):
+        """Runs ``fn(item)`` for each item as `execute` does; handed in as by `submit_many`.
+
+        Examples
+        --------
+        >>> import fjpool
+        >>> seen = []
+        >>> with fjpool.ForkJoinPool(1) as pool:
+        ...     pool.execute_many(seen.append, range(3))
+        >>> seen
+        [0, 1, 2]
+        """
+        self._in_pieces(fn, iterable, True)
+
+    def _in_pieces(self, fn, iterable, unseen):
+        if self._most_at_once is None:
+            return self._submit_many(fn, iterable, unseen)
+        futures, items = [], iter(iterable)
+        try:
+            while piece := list(itertools.islice(items, self._most_at_once)):
+                futures += self._submit_many(fn, piece, unseen)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+        return futures
 
     @staticmethod
     def _result_of(future):

@@ -8,6 +8,7 @@ from typing_extensions import Never, TypeVar, TypeVarTuple, Unpack
 from . import _core
 from ._blocking import _Blocker
 from ._parallel import _Data, _NativeLeaf, _Progress, _Results
+from ._task import Future
 
 __all__ = ["ForkJoinPool"]
 
@@ -40,6 +41,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_unannounced: SupportsIndex = 64,
         min_runnable: SupportsIndex | None = None,
         saturate: Literal["wait", "raise"] | Callable[[ForkJoinPool], bool] = "wait",
+        max_queued: SupportsIndex | None = None,
+        when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
         _eager: bool = False,
     ) -> None: ...
@@ -61,6 +64,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_unannounced: SupportsIndex = 64,
         min_runnable: SupportsIndex | None = None,
         saturate: Literal["wait", "raise"] | Callable[[ForkJoinPool], bool] = "wait",
+        max_queued: SupportsIndex | None = None,
+        when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
         _eager: bool = False,
     ) -> None: ...
@@ -82,6 +87,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_unannounced: SupportsIndex = 64,
         min_runnable: SupportsIndex | None = None,
         saturate: Literal["wait", "raise"] | Callable[[ForkJoinPool], bool] = "wait",
+        max_queued: SupportsIndex | None = None,
+        when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
         _eager: bool = False,
     ) -> None: ...
@@ -89,6 +96,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
     def invoke(self, task: _core.Task[_T], /) -> _T: ...
     @overload
     def invoke(self, task: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def submit_many(self, fn: Callable[[_A], _T], iterable: Iterable[_A], /) -> list[Future[_T]]: ...
+    def execute_many(self, fn: Callable[[_A], object], iterable: Iterable[_A], /) -> None: ...
     # Executor.map takes anything; here the items must suit the function.
     @overload  # type: ignore[override]
     def map(

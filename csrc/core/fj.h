@@ -27,6 +27,13 @@ void fj_pool_release(fj_pool_t *pool);
  * From one of the pool's workers: to its inbox. Else: to the lane. */
 fj_status_t fj_pool_submit(fj_pool_t *pool, fj_task_t *const *tasks, size_t n);
 
+/* The same for a thread outside, if no more than `most` are in the lane then (n <=
+ * most), else FJ_NO_ROOM. From one of the pool's workers: as fj_pool_submit. */
+fj_status_t fj_pool_offer(fj_pool_t *pool, fj_task_t *const *tasks, size_t n, size_t most);
+
+/* Sleeps until n tasks may find that room: FJ_OK, FJ_TIMEOUT or FJ_INTERRUPTED. */
+fj_status_t fj_pool_await_room(fj_pool_t *pool, size_t n, size_t most, int64_t deadline);
+
 /* The same to the lane whoever calls. */
 fj_status_t fj_pool_submit_outside(fj_pool_t *pool, fj_task_t *const *tasks, size_t n);
 

@@ -21,6 +21,7 @@ typedef enum fj_status {
     FJ_INTERRUPTED,    /* a signal arrived; the caller decides and may wait again */
     FJ_REJECTED,       /* the pool no longer takes outside work */
     FJ_QUEUE_FULL,     /* queue_capacity reached */
+    FJ_NO_ROOM,        /* as many are queued as the caller wants at most */
     FJ_NO_MEMORY,
     FJ_NO_THREAD,      /* the system refused a thread and the pool has none */
     FJ_AT_LIMIT,       /* a worker blocks, work is queued, and max_workers is reached */

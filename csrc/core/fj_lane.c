@@ -47,10 +47,9 @@ static fj_status_t make_room_locked(fj_lane_t *lane, size_t n)
     return FJ_OK;
 }
 
-fj_status_t fj_lane_submit(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, bool inside)
+static fj_status_t enter_locked(fj_lane_t *lane, fj_task_t *const *tasks, size_t n)
 {
-    fj_mutex_lock(&lane->lock);
-    fj_status_t status = lane->closed && !inside ? FJ_REJECTED : make_room_locked(lane, n);
+    fj_status_t status = make_room_locked(lane, n);
     if (status == FJ_OK) {
         for (size_t i = 0; i < n; i++) {
             lane->ring[lane->tail++ & lane->mask] = tasks[i];
@@ -58,13 +57,68 @@ fj_status_t fj_lane_submit(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, b
         /* Does not pass the look at the pool word that follows: fj_idle.c. */
         fj_store_seqcst(&lane->count, lane->tail - lane->head);
     }
+    return status;
+}
+
+fj_status_t fj_lane_submit(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, bool inside)
+{
+    fj_mutex_lock(&lane->lock);
+    fj_status_t status = lane->closed && !inside ? FJ_REJECTED : enter_locked(lane, tasks, n);
     fj_mutex_unlock(&lane->lock);
     return status;
+}
+
+static bool has_room_locked(fj_lane_t *lane, size_t n, size_t most)
+{
+    size_t used = lane->tail - lane->head;
+    return used <= most && n <= most - used;
+}
+
+fj_status_t fj_lane_offer(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, size_t most)
+{
+    fj_mutex_lock(&lane->lock);
+    fj_status_t status = lane->closed                        ? FJ_REJECTED
+                       : !has_room_locked(lane, n, most)     ? FJ_NO_ROOM
+                                                             : enter_locked(lane, tasks, n);
+    fj_mutex_unlock(&lane->lock);
+    return status;
+}
+
+fj_status_t fj_lane_await_room(fj_lane_t *lane, size_t n, size_t most, int64_t deadline)
+{
+    fj_mutex_lock(&lane->lock);
+    bool waits = !lane->closed && !has_room_locked(lane, n, most);
+    uint32_t seen = fj_load_relaxed(&lane->room);
+    lane->waiters += waits;
+    fj_mutex_unlock(&lane->lock);
+    if (!waits) {
+        return FJ_OK;
+    }
+    fj_os_wait_result_t result = fj_os_wait(&lane->room, seen, deadline);
+    fj_mutex_lock(&lane->lock);
+    lane->waiters--;
+    bool room = lane->closed || has_room_locked(lane, n, most);
+    fj_mutex_unlock(&lane->lock);
+    return room                              ? FJ_OK
+         : result == FJ_WAIT_TIMEOUT         ? FJ_TIMEOUT
+                                             : FJ_INTERRUPTED; /* or others were quicker: again */
+}
+
+/* Under the lock: the word changes before a waiter can have read it, or after, and then
+ * its sleep ends at once. True: wake them, without the lock. */
+static bool call_waiters_locked(fj_lane_t *lane)
+{
+    if (FJ_LIKELY(lane->waiters == 0)) {
+        return false;
+    }
+    fj_store_relaxed(&lane->room, fj_load_relaxed(&lane->room) + 1);
+    return true;
 }
 
 static fj_task_t *take(fj_lane_t *lane, bool only_tombstone)
 {
     fj_task_t *task = NULL;
+    bool call = false;
     if (fj_load_relaxed(&lane->count) == 0) {
         return NULL;                         /* whoever must not miss one asks fj_lane_size */
     }
@@ -76,9 +130,13 @@ static fj_task_t *take(fj_lane_t *lane, bool only_tombstone)
         } else {
             lane->head++;
             fj_store_relaxed(&lane->count, lane->tail - lane->head);
+            call = call_waiters_locked(lane);
         }
     }
     fj_mutex_unlock(&lane->lock);
+    if (call) {
+        fj_os_wake_all(&lane->room);
+    }
     return task;
 }
 
@@ -103,11 +161,16 @@ bool fj_lane_withdraw(fj_lane_t *lane, fj_task_t *task)
         }
         found = found || here == task;
     }
+    bool call = false;
     if (found) {
         lane->tail--;
         fj_store_relaxed(&lane->count, lane->tail - lane->head);
+        call = call_waiters_locked(lane);
     }
     fj_mutex_unlock(&lane->lock);
+    if (call) {
+        fj_os_wake_all(&lane->room);
+    }
     return found;
 }
 
@@ -115,5 +178,9 @@ void fj_lane_close(fj_lane_t *lane)
 {
     fj_mutex_lock(&lane->lock);
     lane->closed = true;
+    bool call = call_waiters_locked(lane);
     fj_mutex_unlock(&lane->lock);
+    if (call) {
+        fj_os_wake_all(&lane->room);
+    }
 }

@@ -11,6 +11,14 @@ void fj_lane_destroy(fj_lane_t *lane);
  * pool's own workers may still hand in while it drains. */
 fj_status_t fj_lane_submit(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, bool inside);
 
+/* Any thread: the same for a caller outside, if no more than `most` are in the lane
+ * then; else FJ_NO_ROOM. n <= most. */
+fj_status_t fj_lane_offer(fj_lane_t *lane, fj_task_t *const *tasks, size_t n, size_t most);
+
+/* Any thread: sleeps until n may find room (FJ_OK; also once closed), a deadline or a
+ * signal. */
+fj_status_t fj_lane_await_room(fj_lane_t *lane, size_t n, size_t most, int64_t deadline);
+
 /* Any thread: the oldest, NULL if empty. */
 fj_task_t *fj_lane_take(fj_lane_t *lane);
 

@@ -149,12 +149,20 @@ static fj_status_t withdraw(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
     return fj_pool_phase(pool) & FJ_PHASE_STOP ? FJ_REJECTED : FJ_NO_THREAD;
 }
 
-fj_status_t fj_pool_submit_outside(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
+static fj_status_t enter_lane(fj_pool_t *pool, fj_task_t *const *tasks, size_t n, size_t most)
+{
+    bool inside = own_worker(pool) != NULL;
+    return inside || most == 0 ? fj_lane_submit(&pool->lane, tasks, n, inside)
+                               : fj_lane_offer(&pool->lane, tasks, n, most);
+}
+
+/* most 0: without a limit */
+static fj_status_t hand_in(fj_pool_t *pool, fj_task_t *const *tasks, size_t n, size_t most)
 {
     if (n == 0) {
         return FJ_OK;
     }
-    fj_status_t status = fj_lane_submit(&pool->lane, tasks, n, own_worker(pool) != NULL);
+    fj_status_t status = enter_lane(pool, tasks, n, most);
     if (status == FJ_OK && own_worker(pool) != NULL) {
         drain_if_stopped(pool);
     }
@@ -165,13 +173,28 @@ fj_status_t fj_pool_submit_outside(fj_pool_t *pool, fj_task_t *const *tasks, siz
     return status;
 }
 
-fj_status_t fj_pool_submit(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
+fj_status_t fj_pool_submit_outside(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
+{
+    return hand_in(pool, tasks, n, 0);
+}
+
+fj_status_t fj_pool_offer(fj_pool_t *pool, fj_task_t *const *tasks, size_t n, size_t most)
 {
     fj_worker_t *worker = own_worker(pool);
     if (worker == NULL || worker->guest || n != 1) {
-        return fj_pool_submit_outside(pool, tasks, n);
+        return hand_in(pool, tasks, n, most);
     }
     return fj_worker_submit(worker, tasks[0]);
+}
+
+fj_status_t fj_pool_submit(fj_pool_t *pool, fj_task_t *const *tasks, size_t n)
+{
+    return fj_pool_offer(pool, tasks, n, 0);
+}
+
+fj_status_t fj_pool_await_room(fj_pool_t *pool, size_t n, size_t most, int64_t deadline)
+{
+    return fj_lane_await_room(&pool->lane, n, most, deadline);
 }
 
 fj_status_t fj_fork(fj_task_t *task)

@@ -112,6 +112,8 @@ typedef struct fj_lane {
     bool closed;                      /* lock; once true, nothing more enters */
     size_t head, tail, mask, limit;   /* lock */
     fj_task_t **ring;                 /* lock; NULL until first used */
+    uint32_t waiters;                 /* lock: threads that wait for room */
+    fj_word_t room;                   /* goes up under the lock whenever those should look */
     FJ_OWN_LINE _Atomic(size_t) count; /* written under the lock, read by anyone */
 } fj_lane_t;
 

@@ -367,6 +367,9 @@ static void task_run(fj_task_t *task, fj_worker_t *worker)
         if (self->epoch != fjpy_epoch) {
             Py_XSETREF(orphans_failure, Py_NewRef(exception));
         }
+        if (self->unseen) {
+            report(fjpy_hook("uncaught", exception), exception);
+        }
         (void)fjpy_task_finish(self, FJ_FAILED, exception);
     }
     Py_DECREF(self);

@@ -399,6 +399,26 @@
 
 /* ---- Pool ---- */
 
+#define FJPY_POOL_EXECUTE_DOC \
+    "execute($self, fn, /, *args, **kwargs)\n--\n\n" \
+    "Runs ``fn(*args, **kwargs)`` in a worker; nobody is told how it ends.\n" \
+    "\n" \
+    "What it raises goes to `threading.excepthook`, which prints it.\n" \
+    "\n" \
+    "Raises\n" \
+    "------\n" \
+    "RuntimeError\n" \
+    "    The pool takes no more tasks, as for `submit`.\n" \
+    "\n" \
+    "Examples\n" \
+    "--------\n" \
+    ">>> import fjpool\n" \
+    ">>> seen = []\n" \
+    ">>> with fjpool.ForkJoinPool(2) as pool:\n" \
+    "...     pool.execute(seen.append, 1)\n" \
+    ">>> seen\n" \
+    "[1]\n"
+
 #define FJPY_POOL_SUBMIT_DOC \
     "submit($self, fn, /, *args, **kwargs)\n--\n\n" \
     "Queues a call of ``fn(*args, **kwargs)`` and returns its future.\n\n" \
@@ -426,8 +446,8 @@
     "-----\n" \
     "What one thread submits from outside is taken in that order. A worker's own\n" \
     "submissions go to its inbox, oldest first, and may be stolen. The call runs\n" \
-    "in a copy of the context variables that the submitter has now. Nothing holds\n" \
-    "a fast submitter back before `queue_capacity`.\n\n" \
+    "in a copy of the context variables that the submitter has now. Only\n" \
+    "`max_queued` holds a fast submitter back.\n\n" \
     "Examples\n" \
     "--------\n" \
     ">>> import fjpool\n" \

@@ -18,6 +18,10 @@ PyObject *fjpy_raise(fj_status_t status)
     case FJ_QUEUE_FULL:
         PyErr_SetString(fjpy.rejected_error, "queue capacity exceeded");
         break;
+    case FJ_NO_ROOM:
+        PyErr_SetString(fjpy.rejected_error,
+                        "as many tasks are queued as max_queued allows, and when_full is \"raise\"");
+        break;
     case FJ_NO_MEMORY:
         PyErr_NoMemory();
         break;

@@ -28,6 +28,7 @@ typedef struct fjpy_task {
     bool own;              /* forked outside: who joins it may run it */
     bool notified;         /* cancelled, and waiters have been told */
     bool untracked;        /* by the cyclic collector */
+    bool unseen;           /* from execute: nobody will ask how it ended */
     uint32_t epoch;        /* in which process it was queued, see fjpy_epoch */
     PyObject *function, *args, *kwargs; /* given back when the body has run */
     PyObject *context;     /* the submitter's context variables */
@@ -60,6 +61,8 @@ struct fjpy_shared {
     bool join_at_exit;
     _Atomic(bool) abandoned; /* workers must not attach any more */
     bool broken;           /* the initializer failed */
+    size_t max_queued;     /* what threads outside may have queued, 0: any number */
+    bool waits_for_room;   /* when that is reached; else it raises */
     PyObject *saturate;    /* NULL: wait, True: raise, else a predicate */
     bool warned;           /* about the thread limit */
     uint32_t epoch;
@@ -150,6 +153,12 @@ void fjpy_task_interrupt(fjpy_task_t *self);
 fjpy_task_t *fjpy_future_new(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 /* Queues it: NEW -> QUEUED. fjpy_fork: onto the calling worker's deque. */
 int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared);
+/* Its two halves, for many at a time: NEW -> QUEUED with a reference for the entry (1; 0:
+ * it is done already; -1: an exception), and back; and the handing in, which may wait for room. A status
+ * other than FJ_OK leaves all of them to the caller, perhaps with an exception set. */
+int fjpy_task_prepare(fjpy_task_t *self, fjpy_shared_t *shared);
+void fjpy_task_unsubmit(fjpy_task_t *self);
+fj_status_t fjpy_hand_in(fjpy_shared_t *shared, fj_task_t *const *tasks, size_t n);
 int fjpy_task_fork(fjpy_task_t *self);
 /* How long to sleep at a time. A signal that arrives between the last look and the
  * sleep wakes nobody, so the thread that handles signals looks every 50 ms. */

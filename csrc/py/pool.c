@@ -97,19 +97,21 @@ static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
     static char *names[] = {"parallelism", "max_workers", "fifo", "keep_alive", "stack_size",
                             "queue_capacity", "prefix", "first", "initializer", "initargs",
                             "finalizer", "join_at_exit", "common", "min_runnable", "eager",
-                            "monitor", "max_unannounced", "window", "saturate", NULL};
+                            "monitor", "max_unannounced", "window", "saturate",
+                            "max_queued", "waits_for_room", NULL};
     unsigned int parallelism, max_workers, first, min_runnable, max_unannounced;
-    int fifo, join_at_exit, common, eager, monitor;
+    int fifo, join_at_exit, common, eager, monitor, waits_for_room;
     double keep_alive, window;
-    Py_ssize_t stack_size, queue_capacity;
+    Py_ssize_t stack_size, queue_capacity, max_queued;
     const char *prefix;
     PyObject *initializer, *initargs, *finalizer, *saturate;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIpdnnsIOO!OppIppIdO", names, &parallelism,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IIpdnnsIOO!OppIppIdOnp", names, &parallelism,
                                      &max_workers, &fifo, &keep_alive, &stack_size,
                                      &queue_capacity, &prefix, &first, &initializer,
                                      &PyTuple_Type, &initargs, &finalizer, &join_at_exit,
                                      &common, &min_runnable, &eager, &monitor,
-                                     &max_unannounced, &window, &saturate)) {
+                                     &max_unannounced, &window, &saturate, &max_queued,
+                                     &waits_for_room)) {
         return -1;
     }
     if (as_pool(object)->shared != NULL) {
@@ -148,6 +150,8 @@ static int tp_init(PyObject *object, PyObject *args, PyObject *kwargs)
     shared->initargs = shared->initializer != NULL ? Py_NewRef(initargs) : NULL;
     shared->finalizer = finalizer != Py_None ? Py_NewRef(finalizer) : NULL;
     shared->saturate = saturate != Py_None ? Py_NewRef(saturate) : NULL;
+    shared->max_queued = (size_t)max_queued;
+    shared->waits_for_room = waits_for_room;
     shared->first = first;
     shared->join_at_exit = join_at_exit;
     shared->common = common;
@@ -206,6 +210,92 @@ static PyObject *pool_submit(PyObject *object, PyObject *const *args, Py_ssize_t
         Py_CLEAR(future);
     }
     return (PyObject *)future;
+}
+
+static PyObject *pool_execute(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
+{
+    fjpy_shared_t *shared = fjpy_pool_usable(object);
+    fjpy_task_t *future = shared != NULL ? fjpy_future_new(args, nargs, kwnames) : NULL;
+    if (future == NULL) {
+        return NULL;
+    }
+    future->unseen = true;
+    int result = fjpy_task_submit(future, shared);
+    Py_DECREF(future);
+    return result < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* What was made ready of the futures of a submit_many that fails. */
+static void take_back(PyObject *futures, fj_status_t status)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(futures); i++) {
+        fjpy_task_unsubmit((fjpy_task_t *)PyList_GET_ITEM(futures, i));
+    }
+    if (status != FJ_OK) {
+        (void)fjpy_raise(status);
+    }
+}
+
+/* A list of futures, each made ready; NULL: an exception. */
+static PyObject *prepared_futures(fjpy_shared_t *shared, PyObject *fn, PyObject *items)
+{
+    PyObject *futures = PyList_New(0), *item;
+    PyObject *iterator = futures != NULL ? PyObject_GetIter(items) : NULL;
+    while (iterator != NULL && (item = PyIter_Next(iterator)) != NULL) {
+        PyObject *args[] = {fn, item};
+        fjpy_task_t *future = fjpy_future_new(args, 2, NULL);
+        Py_DECREF(item);
+        bool ready = future != NULL && fjpy_task_prepare(future, shared) > 0;
+        int appended = ready ? PyList_Append(futures, (PyObject *)future) : -1;
+        if (ready && appended < 0) {
+            fjpy_task_unsubmit(future);
+        }
+        Py_XDECREF(future);
+        if (appended < 0) {
+            break;
+        }
+    }
+    Py_XDECREF(iterator);
+    if (PyErr_Occurred()) {
+        if (futures != NULL) {
+            take_back(futures, FJ_OK);
+        }
+        Py_CLEAR(futures);
+    }
+    return futures;
+}
+
+/* _submit_many(fn, items, unseen): all at once, or none. */
+static PyObject *pool_submit_many(PyObject *object, PyObject *args)
+{
+    PyObject *fn, *items;
+    int unseen;
+    fjpy_shared_t *shared = fjpy_pool_usable(object);
+    if (shared == NULL || !PyArg_ParseTuple(args, "OOp:_submit_many", &fn, &items, &unseen)) {
+        return NULL;
+    }
+    PyObject *futures = prepared_futures(shared, fn, items);
+    if (futures == NULL) {
+        return NULL;
+    }
+    size_t n = (size_t)PyList_GET_SIZE(futures);
+    fj_task_t **tasks = PyMem_New(fj_task_t *, n + 1);
+    fj_status_t status = tasks != NULL ? FJ_OK : FJ_NO_MEMORY;
+    if (status == FJ_OK) {
+        for (size_t i = 0; i < n; i++) {
+            fjpy_task_t *future = (fjpy_task_t *)PyList_GET_ITEM(futures, (Py_ssize_t)i);
+            future->unseen = unseen;
+            tasks[i] = &future->task;
+        }
+        status = fjpy_hand_in(shared, tasks, n);
+    }
+    PyMem_Free(tasks);
+    if (status != FJ_OK) {
+        take_back(futures, PyErr_Occurred() ? FJ_OK : status);
+        Py_CLEAR(futures);
+    }
+    return futures;
 }
 
 static PyObject *pool_submit_task(PyObject *object, PyObject *task)
@@ -432,7 +522,10 @@ static PyObject *pool_set_parallelism(PyObject *object, PyObject *argument)
 static PyMethodDef pool_methods[] = {
     {"submit", (PyCFunction)(void (*)(void))pool_submit, METH_FASTCALL | METH_KEYWORDS,
      FJPY_POOL_SUBMIT_DOC},
+    {"execute", (PyCFunction)(void (*)(void))pool_execute, METH_FASTCALL | METH_KEYWORDS,
+     FJPY_POOL_EXECUTE_DOC},
     {"_submit_task", pool_submit_task, METH_O, NULL},
+    {"_submit_many", pool_submit_many, METH_VARARGS, NULL},
     {"_is_broken", pool_is_broken, METH_NOARGS, NULL},
     {"_is_inherited", pool_is_inherited, METH_NOARGS, NULL},
     {"_is_mine", pool_is_mine, METH_NOARGS, NULL},

@@ -377,28 +377,65 @@ static int prepare(fjpy_task_t *self, fj_pool_t *pool)
     return 1;
 }
 
-static int unprepare(fjpy_task_t *self, fj_status_t status)
+void fjpy_task_unsubmit(fjpy_task_t *self)
 {
     (void)fj_task_try_unqueue(&self->task);
     Py_CLEAR(self->context);
     Py_DECREF(self);
-    (void)fjpy_raise(status);
+}
+
+static int unprepare(fjpy_task_t *self, fj_status_t status)
+{
+    fjpy_task_unsubmit(self);
+    if (!PyErr_Occurred()) {
+        (void)fjpy_raise(status);
+    }
     return -1;
 }
 
-int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared)
+int fjpy_task_prepare(fjpy_task_t *self, fjpy_shared_t *shared)
 {
     if (fjpy_exiting && fj_worker_pool(fj_current) != shared->pool) {
         (void)fjpy_raise(FJ_REJECTED);       /* no threads from here on */
         return -1;
     }
     int go = prepare(self, shared->pool);
+    self->own = self->own || (go > 0 && shared->callers_run);
+    return go;
+}
+
+/* Until n tasks may find room, or the handler of a signal raises. */
+static int await_room(fjpy_shared_t *shared, size_t n)
+{
+    fj_status_t status;
+    (void)fj_block_begin(fj_current);        /* another pool's worker may hand in */
+    do {
+        int64_t slice = fjpy_slice(FJ_FOREVER);
+        Py_BEGIN_ALLOW_THREADS
+        status = fj_pool_await_room(shared->pool, n, shared->max_queued, slice);
+        Py_END_ALLOW_THREADS
+    } while (status != FJ_OK && PyErr_CheckSignals() == 0);
+    fj_block_end(fj_current);
+    return status == FJ_OK ? 0 : -1;
+}
+
+fj_status_t fjpy_hand_in(fjpy_shared_t *shared, fj_task_t *const *tasks, size_t n)
+{
+    fj_status_t status;
+    do {
+        status = fj_pool_offer(shared->pool, tasks, n, shared->max_queued);
+    } while (status == FJ_NO_ROOM && shared->waits_for_room && await_room(shared, n) == 0);
+    return status;
+}
+
+int fjpy_task_submit(fjpy_task_t *self, fjpy_shared_t *shared)
+{
+    fj_task_t *task = &self->task;
+    int go = fjpy_task_prepare(self, shared);
     if (go <= 0) {
         return go;
     }
-    fj_task_t *task = &self->task;
-    self->own = self->own || shared->callers_run;
-    fj_status_t status = fj_pool_submit(shared->pool, &task, 1);
+    fj_status_t status = fjpy_hand_in(shared, &task, 1);
     return status == FJ_OK ? 0 : unprepare(self, status);
 }
 

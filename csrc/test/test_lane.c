@@ -131,8 +131,26 @@ static struct {
     fx_task_t tasks[PRODUCERS][EACH];
     fj_word_t out[PRODUCERS][EACH];             /* how often it came out, by whatever way */
     unsigned each;
-    fj_word_t producing, withdrawn;
+    fj_word_t producing, withdrawn, naps;
+    size_t most;                                /* producers wait for room under that, if not 0 */
 } busy;
+
+static void hand_in(fj_task_t *const *batch, unsigned n)
+{
+    if (busy.most == 0) {
+        while (fj_lane_submit(&busy.lane, batch, n, false) != FJ_OK) {
+            fx_nap();                            /* full */
+        }
+        return;
+    }
+    fj_status_t status;
+    while ((status = fj_lane_offer(&busy.lane, batch, n, busy.most)) != FJ_OK) {
+        FJ_CHECK_EQ(status, FJ_NO_ROOM);
+        fx_bump(&busy.naps);
+        status = fj_lane_await_room(&busy.lane, n, busy.most, fj_os_real_now() + FX_PATIENCE);
+        FJ_CHECK(status == FJ_OK || status == FJ_INTERRUPTED);
+    }
+}
 
 static void produce(unsigned p, bool withdraw)
 {
@@ -145,9 +163,7 @@ static void produce(unsigned p, bool withdraw)
             busy.tasks[p][i + k].value = p * (int64_t)EACH + i + k;
             batch[k] = &busy.tasks[p][i + k].task;
         }
-        while (fj_lane_submit(&busy.lane, batch, n, false) != FJ_OK) {
-            fx_nap();                            /* full */
-        }
+        hand_in(batch, n);
         if (withdraw && fj_lane_withdraw(&busy.lane, batch[n - 1])) {
             fx_bump(&busy.out[p][i + n - 1]);
             fx_bump(&busy.withdrawn);
@@ -163,6 +179,7 @@ static void consume(void)
     memset(last, 0xff, sizeof last);
     for (;;) {
         bool over = fx_read(&busy.producing) == 0;
+        FJ_CHECK(busy.most == 0 || fj_lane_size(&busy.lane) <= busy.most);
         fj_task_t *entry = fj_lane_take(&busy.lane);
         if (entry != NULL) {
             int64_t value = FJ_CONTAINER(entry, fx_task_t, task)->value;
@@ -210,6 +227,36 @@ static void check_threads(bool withdraw)
 FJ_TEST(lane, each_producers_tasks_stay_in_order)
 {
     check_threads(false);
+}
+
+/* Threads that wait for room come in as it appears: nobody sleeps on, and the limit is exact. */
+FJ_TEST(lane, waiting_for_room_ends_with_room)
+{
+    for (busy.most = 3; busy.most <= 9; busy.most += 3) {
+        fj_store_relaxed(&busy.naps, 0);
+        check_threads(busy.most == 6);
+    }
+    busy.most = 0;
+}
+
+/* Whoever waits for room learns that the lane is closed, that time is up, and that there is room. */
+FJ_TEST(lane, a_wait_for_room_ends)
+{
+    prepare(MANY);
+    FJ_CHECK_EQ(fj_lane_offer(&out.lane, out.list, 2, 3), FJ_OK);
+    FJ_CHECK_EQ(fj_lane_await_room(&out.lane, 1, 3, FJ_FOREVER), FJ_OK);
+    FJ_CHECK_EQ(fj_lane_offer(&out.lane, out.list + 2, 2, 3), FJ_NO_ROOM);
+    FJ_CHECK_EQ(fj_lane_await_room(&out.lane, 2, 3, 0), FJ_TIMEOUT);
+    check_next(0, 1);
+    FJ_CHECK_EQ(fj_lane_await_room(&out.lane, 2, 3, FJ_FOREVER), FJ_OK);
+    FJ_CHECK_EQ(fj_lane_offer(&out.lane, out.list + 2, 2, 3), FJ_OK);
+    FJ_CHECK_EQ(submit(4, 10), FJ_OK);           /* no limit for others */
+    FJ_CHECK_EQ(fj_lane_offer(&out.lane, out.list + 10, 1, 3), FJ_NO_ROOM);
+    fj_lane_close(&out.lane);
+    FJ_CHECK_EQ(fj_lane_await_room(&out.lane, 1, 3, FJ_FOREVER), FJ_OK);
+    FJ_CHECK_EQ(fj_lane_offer(&out.lane, out.list + 10, 1, 3), FJ_REJECTED);
+    check_next(1, 10);
+    fj_lane_destroy(&out.lane);
 }
 
 /* A task that is withdrawn while others take comes out once, by one way or the other. */
