@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from fjpool import _include
-from fjpool.lab import _block, _info, _order, _skew
+from fjpool.lab import _block, _config, _info, _order, _skew
 
 # Each of these modules offers add_parser(subparsers) and run(args) -> exit status.
-COMMANDS = (_info, _skew, _block, _order, _include)
+COMMANDS = (_info, _skew, _block, _order, _config)
 
 
 class Parser(argparse.ArgumentParser):

@@ -110,13 +110,14 @@ def test_sdist_holds_all_of_the_source(sdist):
 
 
 def test_wheel_holds_the_package_and_its_types_only(wheel):
-    """All modules, all stubs and py.typed, the three extensions, and the licence."""
+    """All modules, all stubs and py.typed, the three extensions, the C headers, and the licence."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     extensions = {f"fjpool/{name}{suffix}" for name in ("_core", "_selftest", "lab/_native")}
     about = {name for name in names if ".dist-info/" in name}
-    assert names - about == source_files("fjpool") | extensions
+    headers = {f"fjpool/include/{name}" for name in ("fjpool.h", "fjpool_serial.h")}
+    assert names - about == source_files("fjpool") | extensions | headers
     assert any(name.endswith("/licenses/LICENSE") for name in about)
 
 
