@@ -416,12 +416,13 @@ FJ_TEST(idle, idle_workers_leave_together)
 }
 
 typedef struct spares {
-    fj_word_t blocked, open, back, finish;
+    fj_word_t start, blocked, open, back, finish;
 } spares_t;
 
 static void blocks_then_holds(fx_task_t *task, fj_worker_t *worker)
 {
     spares_t *test = task->argument;
+    FX_AWAIT(&test->start, 1);
     (void)fj_block_begin(worker);
     fx_bump(&test->blocked);
     FX_AWAIT(&test->open, 1);
@@ -434,7 +435,7 @@ static void blocks_then_holds(fx_task_t *task, fj_worker_t *worker)
 FJ_TEST(idle, a_busy_pool_keeps_its_parallelism)
 {
     fj_pool_t *pool = pool_timed_by_the_test(2);
-    spares_t test = {.blocked = 0};
+    spares_t test = {.start = 1};
     fx_task_t blocker;
     fx_start(pool, &blocker, blocks_then_holds, &test);
     FX_AWAIT(&test.blocked, 1);
@@ -468,7 +469,7 @@ FJ_TEST(idle, a_busy_pool_keeps_its_parallelism)
 FJ_TEST(idle, blocking_starts_a_spare_only_for_queued_work)
 {
     fj_pool_t *pool = fx_pool_of(1);
-    spares_t test = {.blocked = 0};
+    spares_t test = {.start = 1};
     fx_task_t blocker, other;
     fx_start(pool, &blocker, blocks_then_holds, &test);
     FX_AWAIT(&test.blocked, 1);
@@ -548,6 +549,7 @@ FJ_TEST(idle, threads_never_exceed_max_workers)
     for (int i = 0; i < CROWD; i++) {
         fx_start(pool, &tasks[i], blocks_then_holds, &test);
     }
+    fx_bump(&test.start);                       /* so that work is queued whenever one blocks */
     FX_AWAIT(&test.blocked, LIMIT);
     FX_UNTIL(fj_pool_stats(pool).at_limit > 0);
     FJ_CHECK_EQ(fj_pool_stats(pool).pool_size, LIMIT);
@@ -565,7 +567,7 @@ FJ_TEST(idle, threads_never_exceed_max_workers)
 FJ_TEST(idle, an_excess_worker_takes_no_further_task)
 {
     fj_pool_t *pool = fx_pool_of(1);
-    spares_t test = {.blocked = 0};
+    spares_t test = {.start = 1};
     fj_word_t held = 0;
     fx_task_t first, second, third;
     fx_start(pool, &first, blocks_then_holds, &test);
