@@ -4,12 +4,14 @@ import itertools
 import operator
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
 
 from . import _blocking, _checks, _core, _map, _parallel
 
 __all__ = ["ForkJoinPool"]
 
 _numbers = itertools.count(1)  # for pools without a prefix; next() is one step under the GIL
+ARRIVAL_SECONDS = 1.0  # what a worker gets to start before the work it comes for is cancelled
 live = weakref.WeakValueDictionary()  # every pool by its id, for dump_on_signal
 
 
@@ -457,21 +459,39 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         wait : bool
             Return only when every task has run and every worker has gone.
         cancel_futures : bool
-            Cancel what has not started.
+            Cancel what has not started. Workers that are being woken or started for it at this
+            moment still get a task each.
 
         Raises
         ------
         RuntimeError
             `wait` from one of the pool's own tasks: it could never end.
+
+        Notes
+        -----
+        The pool's own tasks may go on to fork and submit, and that runs as well. Only a chain of
+        a million tasks since the shutdown, each submitted by the one before, is taken for an
+        endless one: its last submission raises `RejectedExecutionError`.
         """
         if self._is_inherited():
             return  # after os.fork: the parent's, and nothing of it runs here
         if cancel_futures:
-            self._stop()
+            try:
+                self._let_workers_arrive()
+            finally:
+                self._stop()
         else:
             self._refuse()
         if wait:
             self._await_termination(None)
+
+    def _let_workers_arrive(self):
+        """Who submits and cancels at once finds the first calls started, as with other pools."""
+        end = monotonic() + ARRIVAL_SECONDS
+        while self._searching and monotonic() < end:
+            if not self.queued_submission_count and not self.queued_task_count:
+                return
+            sleep(0.0001)
 
     def shutdown_now(self):
         """Takes no more work, cancels what has not started, asks what runs to stop.
@@ -554,6 +574,10 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
     @property
     def _broken(self):
         return self._is_broken()
+
+    @property
+    def _threads(self):  # those it could join: workers are started in C, and `pool_size` counts them
+        return set()
 
     @property
     def _max_workers(self) -> int:  # what dask and joblib look at

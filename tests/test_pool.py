@@ -904,6 +904,17 @@ def test_shutdown_can_cancel_what_has_not_started(pool):
     assert body.future.result(0) is None and ran == []
 
 
+def test_shutdown_that_cancels_leaves_workers_that_are_coming_their_first_calls(pool):
+    """Submitted and cancelled in one breath: what a worker was woken for runs, the rest does not."""
+    go = threading.Event()
+    futures = [pool.submit(reach, go) for _ in range(50)]
+    pool.shutdown(wait=False, cancel_futures=True)
+    started = [future for future in futures if not future.cancelled()]
+    go.set()
+    assert 1 <= len(started) <= pool.parallelism
+    assert [future.result(WAIT) for future in started] == [None] * len(started)
+
+
 def test_shutdown_that_cancels_reaches_what_workers_have_queued(single):
     """Forked and submitted by a task that runs: cancelled as well, so its joins raise."""
     queued, go, tasks = threading.Event(), threading.Event(), []
@@ -1110,6 +1121,23 @@ def test_submit_from_a_task_that_nobody_awaits_runs_before_the_end(pool):
     go.set()
     assert pool.await_termination(WAIT)
     assert links == list(range(20, -1, -1))
+
+
+def test_shutdown_ends_a_pool_whose_task_submits_itself_for_ever(pool1):
+    """A chain that would keep it going for ever breaks after a million links, with an error."""
+    links, errors = [0], []
+
+    def link():
+        links[0] += 1
+        try:
+            pool1.submit(link)
+        except fjpool.RejectedExecutionError as error:
+            errors.append(str(error))
+
+    pool1.submit(link)
+    pool1.shutdown()
+    assert links[0] > 1_000_000
+    assert errors == ["cannot schedule new futures after shutdown"]
 
 
 def test_shutdown_can_be_called_again_and_by_many(pool2):

@@ -102,6 +102,7 @@ typedef struct fj_stats {
     uint32_t unannounced;             /* workers found blocked, at this moment */
     uint64_t detections;              /* the same, ever */
     bool monitor;                     /* its thread exists */
+    bool searching;                   /* a worker looks for work, or is on its way to it */
     uint64_t queued_tasks;            /* in deques and inboxes */
     uint64_t queued_submissions;      /* in the lane */
     uint64_t steals, helps, completed, leaves;

@@ -340,6 +340,7 @@ fj_stats_t fj_pool_stats(fj_pool_t *pool)
         .detections = fj_load_relaxed(&pool->detections),
         .monitor = fj_load_relaxed(&pool->monitor) == FJ_MONITOR_AWAKE
                 || fj_load_relaxed(&pool->monitor) == FJ_MONITOR_ASLEEP,
+        .searching = fj_ctl_searching(c),
         .queued_submissions = fj_lane_size(&pool->lane),
     };
     for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {

@@ -30,6 +30,7 @@ typedef struct fjpy_task {
     bool untracked;        /* by the cyclic collector */
     bool unseen;           /* from execute: nobody will ask how it ended */
     uint32_t epoch;        /* in which process it was queued, see fjpy_epoch */
+    uint32_t late;         /* its place in a chain of submissions since shutdown */
     PyObject *function, *args, *kwargs; /* given back when the body has run */
     PyObject *context;     /* the submitter's context variables */
     PyObject *value;       /* the result */

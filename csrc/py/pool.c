@@ -468,7 +468,7 @@ static PyObject *pool_phase(PyObject *object, PyObject *Py_UNUSED(none))
 
 enum number {
     PARALLELISM, POOL_SIZE, ACTIVE, RUNNING, QUEUED_TASKS, QUEUED_SUBMISSIONS, STEALS, HELPS,
-    COMPLETED, LEAVES, BLOCKED, REFUSED, AT_LIMIT, UNANNOUNCED, DETECTIONS, MONITOR
+    COMPLETED, LEAVES, BLOCKED, REFUSED, AT_LIMIT, UNANNOUNCED, DETECTIONS, MONITOR, SEARCHING
 };
 
 static PyObject *get_number(PyObject *object, void *closure)
@@ -486,6 +486,7 @@ static PyObject *get_number(PyObject *object, void *closure)
         [LEAVES] = stats.leaves, [BLOCKED] = stats.blocked, [REFUSED] = stats.refused,
         [AT_LIMIT] = stats.at_limit, [UNANNOUNCED] = stats.unannounced,
         [DETECTIONS] = stats.detections, [MONITOR] = stats.monitor,
+        [SEARCHING] = stats.searching,
     };
     return PyLong_FromUnsignedLongLong(numbers[(uintptr_t)closure]);
 }
@@ -562,6 +563,7 @@ static PyGetSetDef pool_getset[] = {
     NUMBER("_unannounced", UNANNOUNCED, NULL),
     NUMBER("_detections", DETECTIONS, NULL),
     NUMBER("_monitor", MONITOR, NULL),
+    NUMBER("_searching", SEARCHING, NULL),
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -11,6 +11,9 @@
  */
 #include "fjpy.h"
 
+/* Tasks in a chain, each submitted by the one before, since the pool was shut down. */
+enum { MOST_LATE = 1000000 };
+
 fjpy_task_t *fjpy_task_of(fj_task_t *task)
 {
     return FJ_CONTAINER(task, fjpy_task_t, task);
@@ -393,10 +396,23 @@ static int unprepare(fjpy_task_t *self, fj_status_t status)
     return -1;
 }
 
+/* A pool that was shut down takes what its own tasks submit, so that they get done.
+ * A chain of tasks of which each submits the next ends all the same. */
+static bool is_too_late(fjpy_task_t *self, fj_pool_t *pool)
+{
+    fjpy_task_t *submitter = fjpy_local()->current;
+    if (submitter == NULL || !(fj_pool_phase(pool) & FJ_PHASE_SHUTDOWN)) {
+        return false;
+    }
+    self->late = submitter->late + 1;
+    return self->late > MOST_LATE;
+}
+
 int fjpy_task_prepare(fjpy_task_t *self, fjpy_shared_t *shared)
 {
-    if (fjpy_exiting && fj_worker_pool(fj_current) != shared->pool) {
-        (void)fjpy_raise(FJ_REJECTED);       /* no threads from here on */
+    bool mine = fj_worker_pool(fj_current) == shared->pool;
+    if (mine ? is_too_late(self, shared->pool) : fjpy_exiting) {
+        (void)fjpy_raise(FJ_REJECTED);       /* exiting: no threads from here on */
         return -1;
     }
     int go = prepare(self, shared->pool);
