@@ -1,8 +1,11 @@
 """fjpool as a backend of joblib: ``fjpool.joblib.register()``, then ``backend="fjpool"``."""
 
+import multiprocessing
+
 from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, ParallelBackendBase
 
+from . import _core, _errors
 from ._common import ambient_pool
 
 __all__ = ["FJPoolBackend", "register"]
@@ -19,32 +22,44 @@ class FJPoolBackend(AutoBatchingMixin, ParallelBackendBase):
 
     Notes
     -----
-    The pool's size counts, not n_jobs, except that n_jobs=1 runs in the caller. A nested call
-    runs on the same pool: there are never cores times cores threads.
+    The pool's size says how many calls run at a time, n_jobs only how many joblib hands out ahead;
+    n_jobs=1 runs in the caller. A nested call runs on the same pool: there are never cores times
+    cores threads. In a nested call that returns a generator the worker itself makes the calls, one
+    after another.
     """
 
-    supports_retrieve_callback = True
     supports_sharedmem = True
+    supports_timeout = True
+    supports_return_generator = True
     uses_threads = True
 
     def __init__(self, pool=None, **options):
         super().__init__(**options)
         self._given = pool
         self._pool = None
+        # joblib waits by looking every 10 ms. A worker must not: it takes what it waits for, and
+        # runs it if nobody else has.
+        self.supports_retrieve_callback = _core.current_pool() is None
 
     def effective_n_jobs(self, n_jobs):
-        """How many jobs run at once."""
+        """What joblib is to take for n_jobs; from -1 down it is the workers of the pool."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         if n_jobs is None or n_jobs == 1:
             return 1
         pool = self._given or ambient_pool()
-        return pool.parallelism if n_jobs < 0 else min(n_jobs, pool.parallelism)
+        if not _core.Pool.parallelism.__get__(pool):
+            return 1  # nobody but the caller
+        # Not less than was asked for: of 1 joblib would make a loop in the caller, and a pool
+        # with fewer workers replaces those that block.
+        return n_jobs if n_jobs > 0 else pool.parallelism
 
     def configure(self, n_jobs=1, parallel=None, **options):
         """Called by joblib before the first batch."""
         self.parallel = parallel
         self._pool = self._given or ambient_pool()
+        if parallel is not None and parallel.return_generator and not self.supports_retrieve_callback:
+            return 1
         return self.effective_n_jobs(n_jobs)
 
     def submit(self, func, callback=None):
@@ -60,9 +75,20 @@ class FJPoolBackend(AutoBatchingMixin, ParallelBackendBase):
         """What the batch returned; raises what it raised."""
         return future.result()
 
+    def retrieve_result(self, future, timeout=None):
+        """The same where a worker waits."""
+        try:
+            return future.result(timeout)
+        except _errors.TimeoutError:
+            if future.done():
+                raise  # the batch's own
+            raise multiprocessing.TimeoutError from None
+
     def get_nested_backend(self):
         """Nested calls share the pool."""
-        return FJPoolBackend(self._given, nesting_level=(self.nesting_level or 0) + 1), None
+        nested = type(self)(self._given, nesting_level=(self.nesting_level or 0) + 1)
+        nested.supports_retrieve_callback = False
+        return nested, None
 
     def abort_everything(self, ensure_ready=True):
         """joblib cancels what it submitted; the pool itself goes on."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import multiprocessing
 import threading
 
 import fjpool
@@ -9,7 +10,7 @@ import fjpool.joblib
 import pytest
 from joblib import Parallel, delayed, parallel_config
 
-from support import WAIT, reach
+from support import WAIT, output, reach
 
 
 def test_await_yields_the_result_in_a_coroutine(pool2):
@@ -51,6 +52,63 @@ def test_joblib_nested_calls_share_the_pool(single):
 
     with fjpool.use(single), parallel_config(backend="fjpool", n_jobs=2):
         assert Parallel()(delayed(inner)(i) for i in range(6)) == [0, 0, 1, 3, 6, 10]
+
+
+def test_joblib_nested_calls_run_where_every_worker_makes_one(pool2):
+    """More calls inside calls than workers, named or inherited: workers run what they wait for."""
+    fjpool.joblib.register()
+
+    def inner(i, **options):
+        return list(Parallel(n_jobs=2, **options)(delayed(abs)(-j) for j in range(i)))
+
+    with fjpool.use(pool2), parallel_config(backend="fjpool", n_jobs=2):
+        expected = [list(range(i)) for i in range(12)]
+        assert Parallel()(delayed(inner)(i) for i in range(12)) == expected
+        assert Parallel()(delayed(inner)(i, backend="fjpool") for i in range(12)) == expected
+        generators = (delayed(inner)(i, return_as="generator") for i in range(12))
+        assert Parallel()(generators) == expected
+    assert pool2.pool_size == 2
+
+
+def test_joblib_nested_call_raises_and_times_out_as_any(pool1):
+    """A failure inside, and joblib's own TimeoutError, come out of the call inside."""
+    fjpool.joblib.register()
+    go = threading.Event()
+
+    def inner(function, *args):
+        try:
+            Parallel(n_jobs=2, timeout=0.01)(delayed(function)(*args) for _ in range(2))
+        except (ZeroDivisionError, multiprocessing.TimeoutError) as error:
+            return type(error)
+
+    def outer():
+        with parallel_config(backend=fjpool.joblib.FJPoolBackend(pool1)):
+            return inner(divmod, 1, 0), inner(reach, go)
+
+    # On one worker the call inside runs where it is awaited: only another pool can be late.
+    with fjpool.ForkJoinPool(1) as other:
+        try:
+            assert other.submit(outer).result(WAIT) == (ZeroDivisionError, multiprocessing.TimeoutError)
+        finally:
+            go.set()
+
+
+def test_joblib_hands_out_calls_although_one_worker_is_all(pool1):
+    """n_jobs=2 on a pool of one: the calls run there, not one by one in the caller."""
+    with parallel_config(backend=fjpool.joblib.FJPoolBackend(pool1), n_jobs=2):
+        assert set(Parallel()(delayed(fjpool.current_pool)() for _ in range(20))) == {pool1}
+
+
+def test_joblib_calls_run_in_the_caller_where_callers_run():
+    """With no workers in the common pool the caller makes the calls itself, rather than wait for ever."""
+    code = """\
+        import fjpool.joblib
+        from joblib import Parallel, delayed
+        fjpool.joblib.register()
+        calls = [delayed(threading.get_ident)() for _ in range(3)]
+        print(set(Parallel(n_jobs=2, backend="fjpool")(calls)) == {threading.get_ident()})
+    """
+    assert output(code, env={"FJPOOL_COMMON_PARALLELISM": "0"}) == "True\n"
 
 
 def test_joblib_raises_what_a_call_raised(pool2):
