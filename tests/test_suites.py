@@ -58,3 +58,36 @@ def test_cpython_tests_of_executors_pass():
         "PoolShutdownTest.test_threads_terminate",
     ]
     assert not report["altered"], "a test left threads or processes behind"
+
+
+# --- suites under pytest -------------------------------------------------------------------------
+
+
+def report_of(plugin, *modules):
+    """What the plugin says about a run of the tests in installed modules."""
+    command = ("-m", "pytest", "-c", os.devnull, "--rootdir", HERE, "--noconftest", "-q")
+    limits = ("-p", "no:cacheprovider", "-o", f"faulthandler_timeout={LONGEST - 20}")
+    printed = run(*command, *limits, "-p", plugin, "--pyargs", *modules)
+    return json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+
+
+@pytest.mark.timeout(LONGEST + 10)
+@pytest.mark.skipif(not is_here("joblib.test.test_parallel"), reason="joblib is not here")
+def test_joblib_tests_of_backends_pass():
+    """Its cases for a registered backend, on the common pool, but for two in other processes."""
+    report = report_of("joblib_suite", "joblib.test.test_parallel")
+    assert report["passed"] >= 76 and report["failed"] == 0
+    assert sorted(report["exempt"]) == [
+        "test_nested_loop[back_compat_backend-fjpool]",
+        "test_nested_loop[loky-fjpool]",
+    ]
+    assert report["tasks"] > 100
+
+
+@pytest.mark.timeout(LONGEST + 10)
+@pytest.mark.skipif(not is_here("dask.tests.test_threaded"), reason="dask is not here")
+def test_dask_tests_of_threaded_scheduling_pass():
+    """All of them, and they ran on our workers."""
+    report = report_of("dask_suite", "dask.tests.test_threaded", "dask.tests.test_local")
+    assert report["passed"] >= 45 and report["failed"] == 0 == report["skipped"]
+    assert report["tasks"] > 100
