@@ -66,17 +66,30 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         `RejectedExecutionError`.
     join_at_exit : bool
         Whether the interpreter waits for this pool's work before it exits.
+    blas_threads : int, optional
+        Threads that BLAS libraries (NumPy's, SciPy's...) may use inside this pool's tasks; needs
+        threadpoolctl. See Notes. Default: they are left alone.
 
     Raises
     ------
     ValueError, TypeError
         For a number out of range or a wrong type, before anything is created.
+    ImportError
+        `blas_threads` is given and threadpoolctl is not installed.
 
     Notes
     -----
     Building a pool starts no thread; threads come with work. Workers are daemons. Leaving the
     ``with`` block finishes what was submitted. After `os.fork` a pool of the parent raises a
-    RuntimeError in the child. The behaviour is Java's ForkJoinPool's, the interface that of
+    RuntimeError in the child.
+
+    `blas_threads` is set as each worker starts, for the libraries that are loaded by then. MKL, and
+    libraries built on OpenMP, keep such a number for each thread, and only the workers have it.
+    OpenBLAS with threads of its own, as in NumPy's wheels, has one number for the process: it is
+    changed for all threads from the start of the first worker until the last one has gone, and of
+    several pools with different numbers the one that starts a worker last decides.
+
+    The behaviour is Java's ForkJoinPool's, the interface that of
     `concurrent.futures.ThreadPoolExecutor`, which it is by isinstance.
 
     Examples
@@ -107,6 +120,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_queued=None,
         when_full="wait",
         join_at_exit=True,
+        blas_threads=None,
         _eager=False,
     ):
         parallelism, max_workers = _checks.sizes(parallelism, max_workers)
@@ -128,6 +142,13 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             max_queued = _checks.integer("max_queued", max_queued, 1, _checks.MOST_CAPACITY)
         if when_full not in ("wait", "raise"):
             raise ValueError(f'when_full must be "wait" or "raise", not {when_full!r}')
+        initargs = _parallel.check_tuple("initargs", initargs)
+        if blas_threads is not None:
+            from . import _blas
+
+            limit = _blas.Limit(_checks.integer("blas_threads", blas_threads, 1, _checks.MAX_WORKERS))
+            initializer, initargs = limit.around(initializer, initargs), ()
+            finalizer = limit.undone_after(finalizer)
         prefix = f"{thread_name_prefix}_" if thread_name_prefix else ""
         super().__init__(
             parallelism=parallelism,
@@ -139,7 +160,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             prefix=prefix or f"ForkJoinPool-{next(_numbers)}-worker-",
             first=0 if prefix else 1,
             initializer=initializer,
-            initargs=_parallel.check_tuple("initargs", initargs),
+            initargs=initargs,
             finalizer=finalizer,
             join_at_exit=bool(join_at_exit),
             common=False,

@@ -177,6 +177,8 @@ int fjpy_pool_add(PyObject *module);
  * reference to a Pool. */
 fjpy_pool_t *fjpy_ambient_pool(void);
 bool fjpy_shared_is_broken(fj_pool_t *pool);
+/* The common pool with a reference, or NULL while there is none. Any thread, attached or not. */
+fj_pool_t *fjpy_common_pool(void);
 PyObject *fjpy_at_exit(PyObject *module, PyObject *seconds);
 PyObject *fjpy_after_fork_child(PyObject *module, PyObject *unused);
 

@@ -604,6 +604,19 @@ fjpy_pool_t *fjpy_ambient_pool(void)
     return (fjpy_pool_t *)pool;
 }
 
+fj_pool_t *fjpy_common_pool(void)
+{
+    fj_pool_t *found = NULL;
+    fj_mutex_lock(&list_lock);
+    for (fjpy_shared_t *shared = list; shared != NULL && found == NULL; shared = shared->next) {
+        if (shared->common && shared->epoch == fjpy_epoch && fj_pool_try_retain(shared->pool)) {
+            found = shared->pool;
+        }
+    }
+    fj_mutex_unlock(&list_lock);
+    return found;
+}
+
 /* ---- exit and fork ---- */
 
 static fjpy_shared_t *next_unvisited(void)
