@@ -8,6 +8,7 @@ from time import monotonic, perf_counter_ns
 
 from . import _core
 from ._blocking import Semaphore
+from ._progress import check_progress, with_progress
 
 __all__ = ["map_on"]
 
@@ -200,20 +201,6 @@ def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
     return results()
 
 
-def _with_progress(results, progress, total):
-    if progress is True:
-        from tqdm.auto import tqdm
-
-        return iter(tqdm(results, total=total))
-
-    def report():
-        for done, result in enumerate(results, 1):
-            progress(done, total)
-            yield result
-
-    return report()
-
-
 def _checked_chunk(chunksize, n, parallelism):
     if chunksize is None or chunksize == "auto":
         return None if n is None else max(1, -(-n // (CHUNKS_PER_WORKER * parallelism)))
@@ -230,8 +217,7 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
     """The iterator behind map and starmap: work is submitted at once, results are collected lazily."""
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
-    if progress is not None and progress is not True and not callable(progress):
-        raise TypeError(f"progress must be True or a callable, not {type(progress).__name__}")
+    check_progress(progress)
     if buffersize is not None:
         try:
             buffersize = operator.index(buffersize)
@@ -268,4 +254,4 @@ def map_on(pool, fn, iterables, star, timeout, chunksize, buffersize, ordered, p
         else:
             parts = _parts(futures, clock)
     results = _core.Results(parts)
-    return results if progress is None else _with_progress(results, progress, total)
+    return results if progress is None else with_progress(results, progress, total)

@@ -4,6 +4,7 @@ import functools
 import operator
 
 from . import _core
+from ._progress import Progress, check_progress
 
 __all__ = [
     "invoke",
@@ -102,12 +103,56 @@ def _leaf(leaf, args, data, wants_value):
     return native.kind, native, native.address, native.data_for(data)
 
 
-def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, args, data):
+# Reports on native leaves, at least so many if there are as many leaves.
+REPORTS = 64
+
+
+def _in_int64(combine):
+    """The Python twin of combining int64 natively."""
+
+    def combined(a, b):
+        value = combine(a, b)
+        if isinstance(value, int) and not -INT64 <= value < INT64:
+            raise OverflowError(
+                "the combined value does not fit into int64; combine in Python, for example with "
+                "lambda a, b: a + b"
+            )
+        return value
+
+    return combined
+
+
+def _run(pool, leaf, args, start, stop, chunk, operation, combine, progress):
+    """The range, natively; with progress, leaves in Python that tell of themselves.
+
+    Native leaves tell nobody, so for them these are larger pieces. They are halved further in
+    the same places, and so everything is combined as it is without progress.
+    """
+    kind, owner, address, data = leaf
+
+    def native(lo, hi):
+        return pool._range(kind, owner, address, args, lo, hi, chunk, operation, combine, data)
+
+    if progress is None:
+        return native(start, stop)
+    with Progress(progress, stop - start) as seen:
+        if kind == PYTHON_LEAF:
+            leaf, piece, how, together = owner, chunk, operation, combine
+        else:
+            leaf, piece = native, max(chunk, (stop - start) // REPORTS)
+            how = NOTHING if operation == NOTHING else CALL
+            together = _in_int64(combine) if operation != CALL else combine
+        leaf = seen.after(leaf)
+        return pool._range(PYTHON_LEAF, leaf, 0, args, start, stop, piece, how, together, None)
+
+
+def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, args, data, progress):
     """`ForkJoinPool.parallel_reduce`."""
+    check_progress(progress)
     _check_callable("combine", combine)
     args = check_tuple("args", args)
     start, stop = _bounds(start, stop)
-    kind, leaf, address, data = _leaf(leaf, args, data, True)
+    leaf = _leaf(leaf, args, data, True)
     chunk = _chunk(chunksize, stop - start)
     if start >= stop:
         if initial is MISSING:
@@ -117,22 +162,24 @@ def parallel_reduce_on(pool, leaf, start, stop, chunksize, combine, initial, arg
         operation = OPERATIONS.get(combine, CALL)
     except TypeError:  # an unhashable callable
         operation = CALL
-    total = pool._range(kind, leaf, address, args, start, stop, chunk, operation, combine, data)
+    total = _run(pool, leaf, args, start, stop, chunk, operation, combine, progress)
     return total if initial is MISSING else combine(initial, total)
 
 
-def parallel_for_on(pool, body, start, stop, chunksize, args, data):
+def parallel_for_on(pool, body, start, stop, chunksize, args, data, progress):
     """`ForkJoinPool.parallel_for`."""
+    check_progress(progress)
     args = check_tuple("args", args)
     start, stop = _bounds(start, stop)
-    kind, body, address, data = _leaf(body, args, data, False)
+    body = _leaf(body, args, data, False)
     chunk = _chunk(chunksize, stop - start)
     if start < stop:
-        pool._range(kind, body, address, args, start, stop, chunk, NOTHING, None, data)
+        _run(pool, body, args, start, stop, chunk, NOTHING, None, progress)
 
 
-def reduce_on(pool, fn, iterable, initial, chunksize):
+def reduce_on(pool, fn, iterable, initial, chunksize, progress):
     """`ForkJoinPool.reduce`."""
+    check_progress(progress)
     _check_callable("fn", fn)
     items = list(iterable)
     chunk = _chunk(chunksize, len(items))
@@ -144,7 +191,8 @@ def reduce_on(pool, fn, iterable, initial, chunksize):
     def leaf(lo, hi):
         return functools.reduce(fn, items[lo:hi])
 
-    total = pool._range(PYTHON_LEAF, leaf, 0, (), 0, len(items), chunk, CALL, fn, None)
+    leaf = PYTHON_LEAF, leaf, 0, None
+    total = _run(pool, leaf, (), 0, len(items), chunk, CALL, fn, progress)
     return total if initial is MISSING else fn(initial, total)
 
 
@@ -248,7 +296,7 @@ def starmap(
     )
 
 
-def reduce(fn, iterable, initial=MISSING, *, chunksize=None, pool=None):
+def reduce(fn, iterable, initial=MISSING, *, chunksize=None, progress=None, pool=None):
     """`ForkJoinPool.reduce` on `pool`, by default the ambient one.
 
     Examples
@@ -257,7 +305,9 @@ def reduce(fn, iterable, initial=MISSING, *, chunksize=None, pool=None):
     >>> fjpool.reduce(operator.add, range(1000), initial=0)
     499500
     """
-    return _pool_or_ambient(pool).reduce(fn, iterable, initial, chunksize=chunksize)
+    return _pool_or_ambient(pool).reduce(
+        fn, iterable, initial, chunksize=chunksize, progress=progress
+    )
 
 
 def parallel_reduce(
@@ -270,6 +320,7 @@ def parallel_reduce(
     initial=MISSING,
     args=(),
     data=None,
+    progress=None,
     pool=None,
 ):
     """`ForkJoinPool.parallel_reduce` on `pool`, by default the ambient one.
@@ -282,10 +333,15 @@ def parallel_reduce(
     >>> fjpool.parallel_reduce(lambda lo, hi: sum(range(lo, hi)), 1000)
     499500
     """
-    return parallel_reduce_on(_pool_or_ambient(pool), leaf, start, stop, chunksize, combine, initial, args, data)
+    pool = _pool_or_ambient(pool)
+    return parallel_reduce_on(
+        pool, leaf, start, stop, chunksize, combine, initial, args, data, progress
+    )
 
 
-def parallel_for(body, start, stop=None, *, chunksize=None, args=(), data=None, pool=None):
+def parallel_for(
+    body, start, stop=None, *, chunksize=None, args=(), data=None, progress=None, pool=None
+):
     """`ForkJoinPool.parallel_for` on `pool`, by default the ambient one.
 
     On the common pool a caller outside of workers works on the leaves of its own call.
@@ -300,7 +356,7 @@ def parallel_for(body, start, stop=None, *, chunksize=None, args=(), data=None, 
     >>> seen
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
-    parallel_for_on(_pool_or_ambient(pool), body, start, stop, chunksize, args, data)
+    parallel_for_on(_pool_or_ambient(pool), body, start, stop, chunksize, args, data, progress)
 
 
 def invoke_all(*tasks):

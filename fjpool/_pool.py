@@ -359,7 +359,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             self, fn, (iterable,), True, timeout, chunksize, buffersize, ordered, progress
         )
 
-    def reduce(self, fn, iterable, initial=_parallel.MISSING, *, chunksize=None):
+    def reduce(self, fn, iterable, initial=_parallel.MISSING, *, chunksize=None, progress=None):
         """Combines the items with an associative function, as a tree, keeping their order.
 
         Parameters
@@ -372,6 +372,8 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             Combined on the left of everything, once.
         chunksize : int, optional
             Items that one task combines one after another.
+        progress : True or callable, optional
+            As for `parallel_reduce`, in items.
 
         Raises
         ------
@@ -385,7 +387,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         ...     pool.reduce(operator.add, ["a", "b", "c"], initial="")
         'abc'
         """
-        return _parallel.reduce_on(self, fn, iterable, initial, chunksize)
+        return _parallel.reduce_on(self, fn, iterable, initial, chunksize, progress)
 
     def parallel_reduce(
         self,
@@ -398,6 +400,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         initial=_parallel.MISSING,
         args=(),
         data=None,
+        progress=None,
     ):
         """Splits a range into leaves, runs them in parallel, and combines their values in order.
 
@@ -425,6 +428,10 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             More arguments for a Python leaf.
         data : buffer, optional
             What a native leaf's ``void *`` points to; kept alive.
+        progress : True or callable, optional
+            True shows a tqdm bar; a callable is called as ``progress(done, total)``, in positions,
+            when a leaf is done (a group of them if they are native), by whichever thread ran it
+            but by one at a time. What it raises ends the call.
 
         Raises
         ------
@@ -441,10 +448,12 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         499500
         """
         return _parallel.parallel_reduce_on(
-            self, leaf, start, stop, chunksize, combine, initial, args, data
+            self, leaf, start, stop, chunksize, combine, initial, args, data, progress
         )
 
-    def parallel_for(self, body, start, stop=None, *, chunksize=None, args=(), data=None):
+    def parallel_for(
+        self, body, start, stop=None, *, chunksize=None, args=(), data=None, progress=None
+    ):
         """Runs ``body(lo, hi, *args)`` for pieces that make up a range, in parallel.
 
         Parameters
@@ -453,7 +462,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
             As the leaf of `parallel_reduce`; also ``void(int64, int64)`` and
             ``int(int64, int64, void *)``, whose result other than 0 skips the rest and raises
             `LeafError`. What it returns otherwise is ignored.
-        start, stop, chunksize, args, data
+        start, stop, chunksize, args, data, progress
             As for `parallel_reduce`.
 
         Examples
@@ -468,7 +477,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         >>> squares[9]
         81
         """
-        _parallel.parallel_for_on(self, body, start, stop, chunksize, args, data)
+        _parallel.parallel_for_on(self, body, start, stop, chunksize, args, data, progress)
 
     # -- the end -------------------------------------------------------------
 

@@ -172,10 +172,3 @@ def test_map_leaves_the_rest_of_a_chunk_to_others(pool2):
         return i
 
     assert list(pool2.map(body, range(100))) == list(range(100))
-
-
-def test_map_tells_its_progress(pool2):
-    """progress is called with the results taken and their number."""
-    told = []
-    assert list(pool2.map(abs, [-1, -2, -3], progress=lambda *seen: told.append(seen))) == [1, 2, 3]
-    assert told == [(1, 3), (2, 3), (3, 3)]
