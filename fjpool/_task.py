@@ -2,6 +2,7 @@
 
 import concurrent.futures as _futures
 import functools
+import sys
 
 from . import _core
 
@@ -28,7 +29,12 @@ class Future(_core.Task, _futures.Future):
     _kind = _core.NO_BODY
 
     def __await__(self):
-        """``await future`` in a coroutine, on its running event loop."""
+        """``await future`` in a coroutine, under asyncio or trio, whichever runs it."""
+        if "trio" in sys.modules:
+            from . import _trio
+
+            if _trio.is_running():
+                return _trio.result_of(self).__await__()
         import asyncio
 
         return asyncio.wrap_future(self).__await__()

@@ -148,7 +148,7 @@ PYTHON_BLOCKS = blocks("python")
 @pytest.mark.parametrize("line, code", PYTHON_BLOCKS, ids=[f"line-{line}" for line, _ in PYTHON_BLOCKS])
 def test_readme_example_runs_and_prints_what_it_says(line, code):
     """Each block alone, as a script; ``print(...)  # x`` prints x."""
-    for library in ("numba", "numpy", "scipy", "joblib", "dask"):
+    for library in ("numba", "numpy", "scipy", "joblib", "dask", "trio"):
         if re.search(rf"^\s*(import|from) {library}\b", code, re.MULTILINE):
             pytest.importorskip(library)
     expected = re.findall(r"^\s*print\(.*\)  # (.+)$", code, re.MULTILINE)

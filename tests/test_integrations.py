@@ -1,38 +1,16 @@
 """fjpool where others expect an executor, and map's further ways."""
 
-import asyncio
 import itertools
 import multiprocessing
 import threading
 
 import fjpool
 import fjpool.joblib
+import numpy
 import pytest
 from joblib import Parallel, delayed, parallel_config
 
 from support import WAIT, output, reach
-
-
-def test_await_yields_the_result_in_a_coroutine(pool2):
-    """A future can be awaited as it is, and raises what the task raised."""
-
-    async def main():
-        with pytest.raises(ZeroDivisionError):
-            await pool2.submit(lambda: 1 // 0)
-        return await pool2.submit(pow, 2, 5)
-
-    assert asyncio.run(main()) == 32
-
-
-def test_asyncio_takes_the_pool_as_default_executor(pool2):
-    """set_default_executor accepts it, and run_in_executor runs on its workers."""
-
-    async def main():
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(pool2)
-        return await loop.run_in_executor(None, fjpool.current_pool)
-
-    assert asyncio.run(main()) is pool2
 
 
 def test_joblib_runs_on_the_pool_and_keeps_order(pool2):
@@ -118,6 +96,42 @@ def test_joblib_raises_what_a_call_raised(pool2):
         with pytest.raises(ZeroDivisionError):
             Parallel()(delayed(divmod)(1, i) for i in range(3))
     assert pool2.submit(abs, -1).result(WAIT) == 1
+
+
+def test_sklearn_fits_a_forest_on_our_workers(pool2):
+    """n_jobs=2 through the joblib backend gives the very forest of n_jobs=1."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    fjpool.joblib.register()
+    rng = numpy.random.default_rng(0)
+    x, y = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
+
+    def probabilities(n_jobs):
+        forest = ensemble.RandomForestClassifier(20, random_state=0, n_jobs=n_jobs)
+        return forest.fit(x, y).predict_proba(x)
+
+    alone = probabilities(1)
+    assert pool2._completed == 0
+    with fjpool.use(pool2), parallel_config(backend="fjpool"):
+        assert (probabilities(2) == alone).all()
+    assert pool2._completed >= 4  # batches of trees
+
+
+def test_scipy_takes_the_map_of_a_pool_as_workers(pool2):
+    """differential_evolution(workers=pool.map) finds what workers=1 finds, on our workers."""
+    optimize = pytest.importorskip("scipy.optimize")
+    pools = set()
+
+    def valley(x):
+        pools.add(fjpool.current_pool())
+        return optimize.rosen(x)
+
+    def minimum(workers):
+        return optimize.differential_evolution(
+            valley, [(0, 2)] * 3, workers=workers, updating="deferred", maxiter=20, seed=1
+        ).x
+
+    assert (minimum(1) == minimum(pool2.map)).all()
+    assert pools == {None, pool2}  # None: the caller, with one worker, and to polish the result
 
 
 def test_map_with_a_buffer_reads_no_further_ahead(pool2):
