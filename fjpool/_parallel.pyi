@@ -194,6 +194,7 @@ def reduce(
     initial: _T = ...,
     *,
     chunksize: SupportsIndex | None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> _T: ...
 @overload
@@ -207,6 +208,7 @@ def parallel_reduce(
     initial: _I = ...,
     args: tuple[()] = (),
     data: None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> _T | _I: ...
 @overload
@@ -220,6 +222,7 @@ def parallel_reduce(
     initial: _I = ...,
     args: tuple[Unpack[_Ts]],
     data: None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> _T | _I: ...
 @overload
@@ -233,6 +236,7 @@ def parallel_reduce(
     initial: Any = ...,
     args: tuple[()] = (),
     data: _Data | None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> Any: ...
 @overload
@@ -244,6 +248,7 @@ def parallel_for(
     chunksize: SupportsIndex | None = None,
     args: tuple[()] = (),
     data: None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> None: ...
 @overload
@@ -255,6 +260,7 @@ def parallel_for(
     chunksize: SupportsIndex | None = None,
     args: tuple[Unpack[_Ts]],
     data: None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> None: ...
 @overload
@@ -266,5 +272,6 @@ def parallel_for(
     chunksize: SupportsIndex | None = None,
     args: tuple[()] = (),
     data: _Data | None = None,
+    progress: _Progress | None = None,
     pool: ForkJoinPool | None = None,
 ) -> None: ...

@@ -44,6 +44,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_queued: SupportsIndex | None = None,
         when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
+        blas_threads: SupportsIndex | None = None,
         _eager: bool = False,
     ) -> None: ...
     @overload
@@ -67,6 +68,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_queued: SupportsIndex | None = None,
         when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
+        blas_threads: SupportsIndex | None = None,
         _eager: bool = False,
     ) -> None: ...
     @overload
@@ -90,6 +92,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         max_queued: SupportsIndex | None = None,
         when_full: Literal["wait", "raise"] = "wait",
         join_at_exit: bool = True,
+        blas_threads: SupportsIndex | None = None,
         _eager: bool = False,
     ) -> None: ...
     @overload
@@ -210,6 +213,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         initial: _T = ...,
         *,
         chunksize: SupportsIndex | None = None,
+        progress: _Progress | None = None,
     ) -> _T: ...
     @overload
     def parallel_reduce(
@@ -223,6 +227,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         initial: _I = ...,
         args: tuple[()] = (),
         data: None = None,
+        progress: _Progress | None = None,
     ) -> _T | _I: ...
     @overload
     def parallel_reduce(
@@ -236,6 +241,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         initial: _I = ...,
         args: tuple[Unpack[_Ts]],
         data: None = None,
+        progress: _Progress | None = None,
     ) -> _T | _I: ...
     @overload
     def parallel_reduce(
@@ -249,6 +255,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         initial: Any = ...,
         args: tuple[()] = (),
         data: _Data | None = None,
+        progress: _Progress | None = None,
     ) -> Any: ...
     @overload
     def parallel_for(
@@ -260,6 +267,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         chunksize: SupportsIndex | None = None,
         args: tuple[()] = (),
         data: None = None,
+        progress: _Progress | None = None,
     ) -> None: ...
     @overload
     def parallel_for(
@@ -271,6 +279,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         chunksize: SupportsIndex | None = None,
         args: tuple[Unpack[_Ts]],
         data: None = None,
+        progress: _Progress | None = None,
     ) -> None: ...
     @overload
     def parallel_for(
@@ -282,6 +291,7 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         chunksize: SupportsIndex | None = None,
         args: tuple[()] = (),
         data: _Data | None = None,
+        progress: _Progress | None = None,
     ) -> None: ...
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None: ...
     def shutdown_now(self) -> None: ...

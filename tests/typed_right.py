@@ -224,3 +224,12 @@ try:
     pass
 except fjpool.LeafError as error:
     assert_type(error.code, int)
+
+
+# --- handing in ---
+
+assert_type(pool.submit_many(half, range(3)), list[fjpool.Future[float]])
+pool.execute(print, "x")
+pool.execute_many(print, ["x"])
+fjpool.ForkJoinPool(max_queued=10, when_full="raise", blas_threads=1)
+assert_type(fjpool.get_include(), str)
