@@ -6,7 +6,7 @@
 #include "fj_worker.h"
 
 /* The left half of a split. Two references: its queue entry's and its
- * parent's. */
+ * parent's. A value that no parent has taken goes with the last one. */
 typedef struct node {
     fj_task_t task;
     fj_range_job_t *job;
@@ -18,6 +18,13 @@ typedef struct node {
 
 static int compute(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_t hi,
                    fj_value_t *value);
+
+static void discard(fj_range_job_t *job, fj_value_t value)
+{
+    if (job->discard != NULL) {
+        job->discard(job, value);
+    }
+}
 
 static node_t *node_of(fj_task_t *task)
 {
@@ -36,6 +43,9 @@ static void node_drop(fj_task_t *task)
     node_t *node = node_of(task);
     if (fj_sub_acqrel(&node->references, 1) == 1) { /* the other's use came before */
         fj_range_job_t *job = node->job;
+        if (node->code == 0) {
+            discard(job, node->value);
+        }
         free(node);
         fj_range_release(job);
     }
@@ -73,10 +83,11 @@ void fj_range_fail(fj_range_job_t *job, int code)
     (void)fj_cas_seqcst(&job->code, &none, code); /* pairs with the acquire of who asks for it */
 }
 
-static void discard(fj_range_job_t *job, fj_value_t value)
+static void failed(fj_range_job_t *job, fj_worker_t *worker, int code)
 {
-    if (job->discard != NULL) {
-        job->discard(job, value);
+    fj_range_fail(job, code);
+    if (code == FJ_RANGE_LEFT && job->guest == worker) {
+        job->left = true;
     }
 }
 
@@ -85,7 +96,7 @@ static void poll(fj_range_job_t *job, fj_worker_t *worker)
     if (worker->guest && job->poll != NULL) {
         int code = job->poll(job);
         if (code != 0) {
-            fj_range_fail(job, code);
+            failed(job, worker, code);
         }
     }
 }
@@ -99,27 +110,42 @@ static int run_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_
         code = FJ_RANGE_ORPHANED;
     }
     if (code != 0) {
-        fj_range_fail(job, code);
+        failed(job, worker, code);
     }
     poll(job, worker);
     return code;
 }
 
-/* Waits for the forked half and takes its value. Never gives up: the caller's
- * frame and the job's data are in use until then. */
+static bool has_left(fj_range_job_t *job, fj_worker_t *worker)
+{
+    return FJ_UNLIKELY(worker->guest) && job->guest == worker && job->left;
+}
+
+static int take(node_t *node, fj_value_t *value)
+{
+    int code = node->code;
+    *value = node->value;
+    node->code = FJ_RANGE_CANCELLED;         /* taken */
+    node_drop(&node->task);
+    return code;
+}
+
+/* Waits for the forked half and takes its value. Nobody gives up but a guest that
+ * leaves: the nodes keep the job, and it leaves the job's data to the last of them. */
 static int join_half(fj_range_job_t *job, fj_worker_t *worker, node_t *node,
                      fj_value_t *value)
 {
     if (FJ_UNLIKELY(fj_current != worker)) {
         return FJ_RANGE_ORPHANED;
     }
-    while (fj_join_firmly(worker, &node->task) != FJ_OK) {
+    while (!has_left(job, worker)) {
+        if (fj_join_firmly(worker, &node->task) == FJ_OK) {
+            return take(node, value);
+        }
         poll(job, worker);
     }
-    int code = node->code;
-    *value = node->value;
     node_drop(&node->task);
-    return code;
+    return FJ_RANGE_LEFT;
 }
 
 static int combine(fj_range_job_t *job, int left_code, fj_value_t *left, int right_code,
@@ -207,7 +233,8 @@ void fj_range_init(fj_range_job_t *job)
 {
     atomic_init(&job->code, 0);
     atomic_init(&job->references, 1);
-    job->has_value = false;
+    job->has_value = job->left = false;
+    job->guest = NULL;
     fj_task_init(&job->root, job->native ? &native_root_ops : &root_ops);
 }
 
@@ -227,6 +254,7 @@ fj_task_t *fj_range_root(fj_range_job_t *job, fj_pool_t *pool)
 
 int fj_range_run(fj_range_job_t *job, fj_worker_t *worker)
 {
+    job->guest = worker->guest ? worker : NULL;
     (void)fj_task_try_start(&job->root);
     fj_worker_run_claimed(worker, &job->root);
     return fj_load_acquire(&job->code); /* pairs with fj_range_fail */

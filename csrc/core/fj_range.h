@@ -26,6 +26,8 @@ struct fj_range_job {
     void (*destroy)(fj_range_job_t *job); /* the last reference went */
     /* Called by a guest between leaves and while it waits; non-zero ends the job. */
     int (*poll)(fj_range_job_t *job);     /* may be null */
+    fj_worker_t *guest;               /* whose call it is, if a guest's; before anybody else sees it */
+    bool left;                        /* the guest's own: it has left, see FJ_RANGE_LEFT */
     _Atomic(int) code;                /* the first non-zero one */
     _Atomic(uint32_t) references;     /* the caller's and one a node */
     fj_task_t root;                   /* for a caller that submits the whole job */
@@ -52,5 +54,11 @@ enum { FJ_RANGE_CANCELLED = INT32_MIN };
 /* A leaf forked the process, and this is the child: other threads' pieces are not
  * waited for, and their nodes not freed. */
 enum { FJ_RANGE_ORPHANED = INT32_MIN + 1 };
+
+/* The guest whose call it is leaves: its leaf or poll returned this code. It does not
+ * wait for the leaves that others run at this moment, and must not touch what
+ * they use: the job's data goes with its last reference. From anybody else it is
+ * an ordinary code. */
+enum { FJ_RANGE_LEFT = INT32_MIN + 2 };
 
 #endif /* FJ_RANGE_H */

@@ -390,3 +390,43 @@ FJ_TEST(range, a_guest_may_end_it_between_leaves)
         fx_pool_end(pool);
     }
 }
+
+static int leave(fj_range_job_t *job)
+{
+    (void)job;
+    return FJ_RANGE_LEFT;
+}
+
+/* The worker is inside its leaf until `gate`; the guest's own begins once that is so. */
+static fj_word_t inside, gate;
+
+static int gated_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_t hi,
+                      fj_value_t *value)
+{
+    if (worker == job_of(job)->guest) {
+        FX_AWAIT(&inside, 1);
+    } else {
+        fx_bump(&inside);
+        FX_AWAIT(&gate, 1);
+    }
+    return span_leaf(job, worker, lo, hi, value);
+}
+
+/* What others compute at that moment they finish, and no value of it is lost. */
+FJ_TEST(range, a_guest_that_leaves_waits_for_nobody)
+{
+    fj_pool_t *pool = fx_pool_of(1);
+    job_t test;
+    job_init(&test, 0, 2, 1);
+    test.job.leaf = gated_leaf;
+    test.job.poll = leave;
+    fj_store_release(&inside, 0);
+    fj_store_release(&gate, 0);
+    FJ_CHECK_EQ(run_as_guest(pool, &test), FJ_RANGE_LEFT);
+    FJ_CHECK_EQ(fx_read(&test.made), 1);
+    FJ_CHECK_EQ(fx_read(&test.destroyed), 0);
+    fx_bump(&gate);
+    job_end(&test);
+    FJ_CHECK_EQ(fx_read(&test.made), 2);
+    fx_pool_end(pool);
+}
