@@ -321,26 +321,34 @@ static PyObject *call_body(fjpy_task_t *self)
     return NULL;
 }
 
-static PyObject *call_in_context(fjpy_task_t *self)
+void fjpy_raise_again(PyObject *exception)
 {
-    PyObject *context = self->context;
-    self->context = NULL;
-    if (context == NULL) {
-        return call_body(self);
-    }
-    PyObject *result = NULL;
-    if (PyContext_Enter(context) == 0) {
-        result = call_body(self);
-        /* Leaving cannot fail: it is the current one. An exception stays set. */
-        PyObject *exception = result == NULL ? fjpy_take_exception() : NULL;
-        (void)PyContext_Exit(context);
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
+                  PyException_GetTraceback(exception));
+}
+
+void fjpy_leave_context(PyObject *context)
+{
+    if (context != NULL) {
+        PyObject *exception = PyErr_Occurred() ? fjpy_take_exception() : NULL;
+        (void)PyContext_Exit(context);       /* cannot fail: it is the current one */
+        Py_DECREF(context);
         if (exception != NULL) {
-            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-            Py_DECREF(exception);
+            fjpy_raise_again(exception);
         }
     }
-    Py_DECREF(context);
-    return result;
+}
+
+/* The task's context, if it has one, is *context from here on, which leave_context takes. */
+static bool enter_context(fjpy_task_t *self, PyObject **context)
+{
+    *context = self->context;
+    self->context = NULL;
+    if (*context != NULL && PyContext_Enter(*context) < 0) {
+        Py_CLEAR(*context);
+        return false;
+    }
+    return true;
 }
 
 static void task_run(fj_task_t *task, fj_worker_t *worker)
@@ -355,7 +363,8 @@ static void task_run(fj_task_t *task, fj_worker_t *worker)
     self->outer = local.current;
     self->runner = &local;
     local.current = self;
-    PyObject *result = call_in_context(self);
+    PyObject *context;                       /* its callbacks run in it as well */
+    PyObject *result = enter_context(self, &context) ? call_body(self) : NULL;
     local.current = self->outer;
     self->outer = NULL;
     self->runner = NULL;
@@ -372,6 +381,7 @@ static void task_run(fj_task_t *task, fj_worker_t *worker)
         }
         (void)fjpy_task_finish(self, FJ_FAILED, exception);
     }
+    fjpy_leave_context(context);
     Py_DECREF(self);
 }
 

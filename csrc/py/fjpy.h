@@ -111,6 +111,11 @@ void fjpy_orphaned(void);
 int fjpy_at_limit(fjpy_shared_t *shared);
 /* The raised exception, with its traceback set; clears it. */
 PyObject *fjpy_take_exception(void);
+/* Raises it as it is, with its own traceback. Steals it. */
+void fjpy_raise_again(PyObject *exception);
+/* Leaves a context that the calling thread entered; steals it, NULL is none. A
+ * pending exception stays. */
+void fjpy_leave_context(PyObject *context);
 /* hooks[name](*args): a new reference, or NULL and an exception. */
 PyObject *fjpy_hook(const char *name, PyObject *argument);
 
