@@ -35,6 +35,7 @@ typedef struct range {
     Py_buffer buffer;                        /* data lies in it, if buffer.obj */
     PyObject *leaf, *args, *combine, *context;
     PyObject *exception;                     /* RAISED: the first */
+    PyObject *interrupt;                     /* FJ_RANGE_LEFT: what the caller leaves with */
     int leaf_code;                           /* LEAF_FAILED: what it returned, and where */
     int64_t leaf_lo, leaf_hi;
 } range_t;
@@ -147,6 +148,16 @@ static int raised(range_t *range)
     return RAISED;
 }
 
+/* The same, while the thread whose call it is takes part: a signal's handler raised. */
+static int interrupted(range_t *range)
+{
+    if (range->job.guest == NULL || range->job.guest != fj_current) {
+        return raised(range);                /* it helps with somebody else's */
+    }
+    Py_XSETREF(range->interrupt, fjpy_take_exception());
+    return FJ_RANGE_LEFT;
+}
+
 static PyObject *call_leaf(range_t *range, int64_t lo, int64_t hi)
 {
     Py_ssize_t extra = PyTuple_GET_SIZE(range->args);
@@ -167,21 +178,30 @@ static PyObject *call_leaf(range_t *range, int64_t lo, int64_t hi)
     return result;
 }
 
-/* Each leaf in a copy of its own: a context cannot be entered twice at once. */
+/* Each leaf and each combine in a copy of its own: a context cannot be entered
+ * twice at once. */
+static PyObject *enter_context(range_t *range)
+{
+    PyObject *context = PyContext_Copy(range->context);
+    if (context != NULL && PyContext_Enter(context) < 0) {
+        Py_CLEAR(context);
+    }
+    return context;
+}
+
 static PyObject *call_leaf_in_context(range_t *range, int64_t lo, int64_t hi)
 {
-    PyObject *context = PyContext_Copy(range->context), *result = NULL;
-    if (context != NULL && PyContext_Enter(context) == 0) {
-        result = call_leaf(range, lo, hi);
-        PyObject *exception = result == NULL ? fjpy_take_exception() : NULL;
-        (void)PyContext_Exit(context);
-        if (exception != NULL) {
-            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-            Py_DECREF(exception);
-        }
-    }
-    Py_XDECREF(context);
+    PyObject *context = enter_context(range);
+    PyObject *result = context != NULL ? call_leaf(range, lo, hi) : NULL;
+    fjpy_leave_context(context);
     return result;
+}
+
+/* Ctrl-C comes to the main thread wherever it is, also inside a leaf. */
+static bool was_interrupted(void)
+{
+    return PyThread_get_thread_ident() == fjpy.main_thread
+        && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
 }
 
 static int boxed_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int64_t hi,
@@ -203,7 +223,7 @@ static int boxed_leaf(fj_range_job_t *job, fj_worker_t *worker, int64_t lo, int6
         result = box(range, plain);
     }
     if (result == NULL) {
-        return raised(range);
+        return was_interrupted() ? interrupted(range) : raised(range);
     }
     if (range->operation == NOTHING) {
         Py_CLEAR(result);
@@ -219,22 +239,30 @@ static PyObject *extreme(PyObject *left, PyObject *right, int beyond)
     return further < 0 ? NULL : Py_NewRef(further ? right : left);
 }
 
+static PyObject *call_combine(range_t *range, PyObject *a, PyObject *b)
+{
+    switch (range->operation) {
+    case ADD: return PyNumber_Add(a, b);
+    case MUL: return PyNumber_Multiply(a, b);
+    case MIN: return extreme(a, b, Py_LT);
+    case MAX: return extreme(a, b, Py_GT);
+    case CALL: return PyObject_CallFunctionObjArgs(range->combine, a, b, NULL);
+    case NOTHING: break;
+    }
+    Py_RETURN_NONE;
+}
+
 static int boxed_combine(fj_range_job_t *job, fj_value_t *left, fj_value_t right)
 {
     range_t *range = range_of(job);
-    PyObject *a = left->p, *b = right.p, *result = NULL;
+    PyObject *a = left->p, *b = right.p;
     if (range->operation == NOTHING) {
         return 0;
     }
     fjpy_attach();
-    switch (range->operation) {
-    case ADD: result = PyNumber_Add(a, b); break;
-    case MUL: result = PyNumber_Multiply(a, b); break;
-    case MIN: result = extreme(a, b, Py_LT); break;
-    case MAX: result = extreme(a, b, Py_GT); break;
-    case CALL: result = PyObject_CallFunctionObjArgs(range->combine, a, b, NULL); break;
-    case NOTHING: break;
-    }
+    PyObject *context = enter_context(range);
+    PyObject *result = context != NULL ? call_combine(range, a, b) : NULL;
+    fjpy_leave_context(context);
     Py_DECREF(a);
     Py_DECREF(b);
     left->p = result;
@@ -255,7 +283,7 @@ static int poll_signals(fj_range_job_t *job)
     int code = 0;
     fjpy_attach();
     if (PyErr_CheckSignals() < 0) {
-        code = raised(range);
+        code = interrupted(range);
     }
     if (!attached) {
         fjpy_detach(NULL);
@@ -277,6 +305,7 @@ static void give_back(range_t *range)
     Py_CLEAR(range->combine);
     Py_CLEAR(range->context);
     Py_CLEAR(range->exception);
+    Py_CLEAR(range->interrupt);
 }
 
 /* The last reference. After an ordinary end the caller has given everything
@@ -309,8 +338,7 @@ static PyObject *outcome(fjpy_shared_t *shared, range_t *range)
     case RAISED:
         exception = range->exception;
         range->exception = NULL;
-        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
-                      PyException_GetTraceback(exception));
+        fjpy_raise_again(exception);
         return NULL;
     case LEAF_FAILED: {
         PyObject *where = Py_BuildValue("iLL", range->leaf_code, (long long)range->leaf_lo,
@@ -368,7 +396,13 @@ static int run_as(fj_worker_t *worker, range_t *range)
 {
     (void)fj_range_run(&range->job, worker);
     fjpy_attach();
-    return 0;
+    if (!range->job.left) {
+        return 0;
+    }
+    PyObject *exception = range->interrupt;  /* others may be using the rest of range */
+    range->interrupt = NULL;
+    fjpy_raise_again(exception);
+    return -1;
 }
 
 static int run_as_guest(fjpy_shared_t *shared, range_t *range)
@@ -444,7 +478,7 @@ PyObject *fjpy_pool_range(PyObject *object, PyObject *arguments)
     range->leaf = Py_NewRef(leaf);
     range->args = Py_NewRef(args);
     range->combine = Py_NewRef(combine);
-    range->context = kind == PYTHON ? PyContext_CopyCurrent() : Py_NewRef(Py_None);
+    range->context = range->boxed ? PyContext_CopyCurrent() : Py_NewRef(Py_None);
     range->job.start = start;
     range->job.stop = stop;
     range->job.chunk = chunk;
