@@ -23,6 +23,9 @@ class _Run:
 
     While a group runs, what is left of the chunk lies on the worker's deque, where another may
     steal it: an item that blocks or takes long holds up its group only.
+
+    What a group did is its *outcome*, the list [results, error]. Whoever raises the error empties
+    that list: the frames that the traceback keeps then refer to the list only, not to the error.
     """
 
     __slots__ = ("fn", "items", "star")
@@ -30,40 +33,40 @@ class _Run:
     def __init__(self, fn, items, star):
         self.fn, self.items, self.star = fn, items, star
 
-    def _append(self, results, lo, hi):
-        """Appends the results of a group; returns what a call raised."""
+    def _group(self, outcome, lo, hi):
+        """Makes the calls of a group; whether all went well."""
         try:
-            _core.append_calls(results, self.fn, self.items[lo:hi], self.star)
+            _core.append_calls(outcome[0], self.fn, self.items[lo:hi], self.star)
         except BaseException as error:
-            return error
-        return None
+            outcome[1] = error
+        return outcome[1] is None
 
-    def groups(self, results, offered, lo, hi, size):
-        """Appends to results; yields, after each group, its error and who else has the rest.
+    def groups(self, offered, lo, hi, size, results=None):
+        """The outcome and, if others have the rest by now, its future: a pair for each group.
 
-        `offered` is what runs the rest: it is called with the bounds and the size. If others have
-        it by now, this is its future, and the last group was the last one here.
+        `offered` is what runs the rest: it is called with the bounds and the size. With `results`
+        each outcome has all results so far.
         """
         rest = None
         while lo < hi and rest is None:
             middle = min(lo + size, hi)
             rest = _core.fork_call(offered, middle, hi, size) if middle < hi else None
             begun = perf_counter_ns()
-            error = self._append(results, lo, middle)
-            if error is None and rest is not None and rest.try_unfork():
+            outcome = [[] if results is None else results, None]
+            went_well = self._group(outcome, lo, middle)
+            if went_well and rest is not None and rest.try_unfork():
                 rest = None
-            yield error, rest
-            if error is not None:
+            yield outcome, rest
+            if not went_well:
                 return
             lo = middle
             size = 2 * size if perf_counter_ns() - begun < LONG_NS else 1
 
     def __call__(self, lo, hi, size):
-        """All results up to an error or to what others took, that error, and the rest's future."""
-        results = []
-        for error, rest in self.groups(results, self, lo, hi, size):
+        """The outcome up to an error or to what others took, and the rest's future."""
+        for outcome, rest in self.groups(self, lo, hi, size, []):
             pass
-        return results, error, rest
+        return outcome, rest
 
 
 class _Delivery:
@@ -74,22 +77,20 @@ class _Delivery:
     def __init__(self, run):
         self.run, self.parts, self.ready, self.stopped = run, deque(), Semaphore(0), False
 
-    def deliver(self, results, error):
-        self.parts.append((results, error))
+    def deliver(self, outcome):
+        self.parts.append(outcome)
         self.ready.release()
 
     def note(self, future):
         """A done-callback: what was cancelled would never be delivered."""
         if future.cancelled() and not self.stopped:
-            self.deliver([], CancelledError())
+            self.deliver([[], CancelledError()])
 
     def __call__(self, lo, hi, size):
         if self.stopped:
             return
-        results = []
-        for error, rest in self.run.groups(results, self, lo, hi, size):
-            self.deliver(results[:], error)
-            results.clear()
+        for outcome, rest in self.run.groups(self, lo, hi, size):
+            self.deliver(outcome)
             if rest is not None:
                 rest.add_done_callback(self.note)
             if self.stopped:
@@ -120,9 +121,10 @@ def _cancel(futures):
         future.cancel()
 
 
-def _part(results, error):
-    """A list of results, then what was raised in place of the next one."""
-    yield results
+def _part(outcome):
+    """A list of results, then what was raised in place of the next one; empties the outcome."""
+    error = outcome.pop()
+    yield outcome.pop()
     if error is not None:
         try:
             raise error
@@ -135,12 +137,12 @@ def _parts(futures, clock):
     futures.reverse()
     try:
         while futures:
-            results, error, rest = futures[-1].result(clock.left())
+            outcome, rest = futures[-1].result(clock.left())
             if rest is None:
                 del futures[-1]
             else:
                 futures[-1] = rest
-            yield from _part(results, error)
+            yield from _part(outcome)
     finally:
         _cancel(futures)
 
@@ -153,9 +155,9 @@ def _as_delivered(delivery, futures, total, clock):
         while total > 0:
             if not delivery.ready.acquire(timeout=clock.left()):
                 raise _timeout()
-            results, error = delivery.parts.popleft()
-            total -= len(results)
-            yield from _part(results, error)
+            outcome = delivery.parts.popleft()
+            total -= len(outcome[0])
+            yield from _part(outcome)
     finally:
         delivery.stopped = True
         _cancel(futures)
@@ -179,8 +181,12 @@ def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
             window.append(pool.submit(whole, 0, len(piece), len(piece)))
         return bool(piece)
 
-    while len(window) < ahead and submit_one():
-        pass
+    try:
+        while len(window) < ahead and submit_one():
+            pass
+    except BaseException:
+        _cancel(window)
+        raise
 
     def results():
         from ._blocking import as_completed
@@ -191,9 +197,9 @@ def _bounded(pool, run, items, buffersize, chunk, ordered, clock):
                     future = window[0]
                 else:
                     future = next(as_completed(window, clock.left()))
-                results, error, _ = future.result(clock.left())
+                outcome, _ = future.result(clock.left())
                 window.remove(future)
-                yield from _part(results, error)
+                yield from _part(outcome)
                 submit_one()
         finally:
             _cancel(window)

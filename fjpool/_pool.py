@@ -210,12 +210,12 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
                 raise TypeError("a task takes no arguments here; give them to its constructor")
             if self._is_mine():
                 return task.invoke()
-            return self._result_of(self._submit_task(task))
+            return self._result_of(self._submit_task, task)
         if not callable(task):
             raise TypeError(f"invoke expects a task or a callable, not {type(task).__name__}")
         if self._is_mine():
             return task(*args, **kwargs)
-        return self._result_of(self.submit(task, *args, **kwargs))
+        return self._result_of(self.submit, task, *args, **kwargs)
 
     def submit_many(self, fn, iterable, /):
         """Submits ``fn(item)`` for each item, and hands all of them in at once.
@@ -274,12 +274,17 @@ class ForkJoinPool(_core.Pool, ThreadPoolExecutor):
         return futures
 
     @staticmethod
-    def _result_of(future):
+    def _result_of(submit, /, *args, **kwargs):
+        future = None
         try:
+            future = submit(*args, **kwargs)
             return future.result()
         except BaseException:
-            future.cancel()  # an interrupted wait takes back what it submitted
+            if future is not None:
+                future.cancel()  # an interrupted wait takes back what it submitted
             raise
+        finally:
+            del future  # an exception that is kept would keep it, and the other way round
 
     def map(
         self,
