@@ -174,6 +174,7 @@ int fjpy_deadline(PyObject *timeout, int64_t *deadline);
 
 /* ---- pool.c ---- */
 extern bool fjpy_exiting;      /* the interpreter is on its way out */
+extern bool fjpy_abandoned;    /* and has left workers behind, in the midst of tasks */
 /* The pool behind a Pool object; NULL and an exception if it cannot be used. */
 fjpy_shared_t *fjpy_pool_shared(PyObject *pool);
 fjpy_shared_t *fjpy_pool_usable(PyObject *pool); /* also not broken: for new work */

@@ -9,7 +9,7 @@ static fj_mutex_t list_lock;      /* after fork: made new in the child */
 static fjpy_shared_t *list;
 
 uint32_t fjpy_epoch;
-bool fjpy_exiting;
+bool fjpy_exiting, fjpy_abandoned;
 
 /* ---- the shared part ---- */
 
@@ -436,6 +436,9 @@ static PyObject *await_method(PyObject *object, PyObject *timeout,
         PyErr_SetString(PyExc_RuntimeError, "a task cannot wait for the end of its own pool");
         return NULL;
     }
+    if (fj_load_relaxed(&shared->abandoned)) {
+        deadline = fj_os_deadline(0);        /* what has not come by now never will */
+    }
     fj_block_begin(fj_current);              /* another pool's worker may wait */
     int result = await(shared->pool, deadline, wait);
     fj_block_end(fj_current);
@@ -619,12 +622,13 @@ fj_pool_t *fjpy_common_pool(void)
 
 /* ---- exit and fork ---- */
 
-static fjpy_shared_t *next_unvisited(void)
+static fjpy_shared_t *next_unvisited(bool join_at_exit)
 {
     fjpy_shared_t *found = NULL;
     fj_mutex_lock(&list_lock);
     for (fjpy_shared_t *shared = list; shared != NULL && found == NULL; shared = shared->next) {
-        if (!shared->visited && shared->epoch == fjpy_epoch && fj_pool_try_retain(shared->pool)) {
+        if (!shared->visited && shared->join_at_exit == join_at_exit
+            && shared->epoch == fjpy_epoch && fj_pool_try_retain(shared->pool)) {
             shared->visited = true;
             found = shared;
         }
@@ -633,31 +637,51 @@ static fjpy_shared_t *next_unvisited(void)
     return found;
 }
 
-/* Private pools finish their work. Others abandon it: they get `seconds` for
- * what runs at this moment, then their workers are left behind for good. */
-PyObject *fjpy_at_exit(PyObject *Py_UNUSED(module), PyObject *seconds)
+/* Private pools finish their work; the others work on meanwhile, since that may
+ * wait for them. */
+static int finish_private_pools(void)
+{
+    fjpy_shared_t *shared;
+    int result = 1;
+    while (result == 1 && (shared = next_unvisited(true)) != NULL) {
+        fj_pool_t *pool = shared->pool;
+        fj_pool_shutdown(pool);
+        result = await(pool, FJ_FOREVER, fj_pool_await_termination);
+        fj_pool_release(pool);
+    }
+    return result;
+}
+
+/* The others abandon it: they get `seconds` for what runs at this moment, then
+ * their workers are left behind for good. */
+static int abandon_the_others(PyObject *seconds)
 {
     int64_t deadline;
     fjpy_shared_t *shared;
-    int result = 1;
-    fjpy_exiting = true;
-    while (result >= 0 && (shared = next_unvisited()) != NULL) {
+    while ((shared = next_unvisited(false)) != NULL) {
         fj_pool_t *pool = shared->pool;
-        if (shared->join_at_exit) {
-            fj_pool_shutdown(pool);
-            result = await(pool, FJ_FOREVER, fj_pool_await_termination);
-        } else if (fjpy_deadline(seconds, &deadline) < 0) {
-            result = -1;
-        } else {
-            fj_pool_stop(pool);
-            result = await(pool, deadline, fj_pool_await_termination);
-            fj_store_relaxed(&shared->abandoned, true);
+        if (fjpy_deadline(seconds, &deadline) < 0) {
+            return -1;
         }
-        if (result != 0) {                   /* else: its memory stays as well */
+        fj_pool_stop(pool);
+        int result = await(pool, deadline, fj_pool_await_termination);
+        fj_store_relaxed(&shared->abandoned, true);
+        if (result == 0) {
+            fjpy_abandoned = true;           /* its memory stays as well */
+        } else {
             fj_pool_release(pool);
         }
+        if (result < 0) {
+            return -1;
+        }
     }
-    if (result < 0) {
+    return 1;
+}
+
+PyObject *fjpy_at_exit(PyObject *Py_UNUSED(module), PyObject *seconds)
+{
+    fjpy_exiting = true;
+    if (finish_private_pools() < 0 || abandon_the_others(seconds) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

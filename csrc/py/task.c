@@ -280,11 +280,23 @@ void fjpy_task_check_inherited(fjpy_task_t *self)
     }
 }
 
+/* At exit private pools have finished, so what is not done by then never will be. */
+static bool is_left_behind(fjpy_task_t *self)
+{
+    return fjpy_abandoned && self->body != FJPY_NO_BODY && fjpy_task_state(self) != FJ_NEW
+        && self->runner != fjpy_local();
+}
+
 int fjpy_task_wait(fjpy_task_t *self, int64_t deadline)
 {
     fjpy_task_check_inherited(self);
     if (fjpy_task_is_done(self)) {
         return 0;
+    }
+    if (is_left_behind(self)) {
+        PyErr_SetString(fjpy.cancelled_error, "the interpreter is shutting down, and the worker "
+                                              "that runs this task was left behind");
+        return -1;
     }
     if (fj_current == NULL && self->own
         && fj_run_outside(fj_task_pool(&self->task), &self->task)) {
