@@ -244,6 +244,56 @@ def test_exit_in_which_futures_outlive_the_pool_is_quiet():
     assert printed == "kept\n"
 
 
+def test_exit_lets_private_work_wait_for_other_pools():
+    """What a private pool finishes may need the common pool: that one works until the private ones are done."""
+    printed = output(
+        """
+        private, others, go = fjpool.ForkJoinPool(1), [], threading.Event()
+        def slow():
+            reach(go)
+            threading.Event().wait(1.2)  # longer than the common pool may take at exit
+            return 5
+        def wait_for_all():
+            say([other.result() for other in others])
+        for pool in fjpool.common_pool(), fjpool.ForkJoinPool(1, join_at_exit=False):
+            others.append(pool.submit(slow))
+        private.submit(wait_for_all)
+        threading._register_atexit(go.set)
+        """
+    )
+    assert printed == "[5, 5]\n"
+
+
+@pytest.mark.parametrize("pool", ["fjpool.common_pool()", "fjpool.ForkJoinPool(1, join_at_exit=False)"])
+def test_exit_ends_later_waits_for_what_was_left_behind(pool):
+    """A handler that runs at exit and waits for such a pool, or for a task of it, does not hang."""
+    printed = output(
+        f"""
+        import atexit
+        pool = {pool}
+        started = threading.Event()
+        def endless():
+            started.set()
+            threading.Event().wait()
+        future = pool.submit(endless)
+        reach(started)
+        def late():
+            for wait in future.result, future.join, future.exception:
+                try:
+                    wait()
+                except fjpool.CancelledError as error:
+                    print(error)
+            pool.shutdown()
+            print(pool.await_termination(), pool.await_quiescence())
+            with pool:
+                pass
+        atexit.register(late)
+        """
+    )
+    message = "the interpreter is shutting down, and the worker that runs this task was left behind"
+    assert printed.splitlines() == [message] * 3 + ["False False"]
+
+
 # Each starts threads that go on until the script ends, or the pools refuse what they want. No daemons:
 # CPython itself may crash on a daemon thread that runs Python while the process ends.
 LOADS = {
@@ -741,6 +791,73 @@ def test_fork_beside_multiprocessing_and_subprocess_works():
         timeout=2 * WAIT,
     )
     assert printed == "[10, 20] [10, 20]\n[b'0', b'1', b'2', b'3']\n"
+
+
+MULTIPROCESSING = """\
+import concurrent.futures, multiprocessing
+context = multiprocessing.get_context("fork")
+def work(n):
+    # in the child: a loop, a map and a task on its own common pool
+    loop = fjpool.parallel_reduce(lambda lo, hi: hi - lo, n, chunksize=1)
+    return loop, sum(fjpool.map(abs, range(-n, 0))), fjpool.submit(pow, 2, n).result(WAIT)
+def refused(pool):
+    try:
+        pool.submit(abs, 1)
+    except RuntimeError as error:
+        return str(error).split(";")[0]
+def inherited():
+    try:
+        future.result()
+    except fjpool.BrokenThreadPool as error:
+        return str(error).split(";")[0]
+def child(queue):
+    queue.put((work(4), refused(pool), inherited()))
+"""
+EXPECTED = (
+    "((4, 10, 16), 'this pool was created before os.fork()', 'this task was queued before os.fork()')"
+)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        """
+        queue = context.SimpleQueue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        say(queue.get())
+        process.join(WAIT)
+        """,
+        """
+        with context.Pool(2) as processes:
+            say((processes.apply(work, (4,)), processes.apply(refused_by_the_parents), processes.apply(inherited)))
+        """,
+        """
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as processes:
+            calls = processes.submit(work, 4), processes.submit(refused_by_the_parents), processes.submit(inherited)
+            say(tuple(call.result(WAIT) for call in calls))
+        """,
+    ],
+    ids=["Process", "Pool", "ProcessPoolExecutor"],
+)
+def test_fork_by_multiprocessing_beside_a_busy_pool(start):
+    """The child's common pool works, the parent's pools and futures say why not, the parent goes on."""
+    printed = forking(
+        MULTIPROCESSING
+        + """\
+def refused_by_the_parents():
+    return refused(pool)
+pool = fjpool.ForkJoinPool(2, blocking="announced")
+with held(pool, 2), held(fjpool.common_pool()):
+    future = pool.submit(pow, 2, 3)
+"""
+        + textwrap.indent(textwrap.dedent(start), "    ")
+        + """\
+say(future.result(WAIT), sum(pool.map(abs, range(-4, 0))), fjpool.submit(pow, 2, 5).result(WAIT))
+""",
+        timeout=2 * WAIT,
+    )
+    assert printed.splitlines() == [EXPECTED, "8 10 32"]
 
 
 # --- subinterpreters -----------------------------------------------------------------------------
