@@ -724,6 +724,35 @@ def test_failures_add_no_reference_cycles(pool1, no_gc):
     assert [ref() for ref in refs] == [None] * 3
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda pool, fail: pool.invoke(fail),
+        lambda pool, fail: list(pool.map(fail, range(5))),
+        lambda pool, fail: list(pool.map(fail, range(5), chunksize=2)),
+        lambda pool, fail: list(pool.map(fail, range(5), ordered=False)),
+        lambda pool, fail: list(pool.map(fail, range(5), buffersize=2)),
+        lambda pool, fail: list(pool.starmap(fail, [(1,), (2,)])),
+        lambda pool, fail: pool.parallel_for(fail, 5),
+        lambda pool, fail: pool.reduce(fail, range(5)),
+        lambda pool, fail: fjpool.parallel_for(fail, 5),
+    ],
+    ids=["invoke", "map", "chunks", "unordered", "buffer", "starmap", "for", "reduce", "common"],
+)
+def test_failures_of_calls_add_no_reference_cycles(pool2, no_gc, use):
+    """What a call raised goes when the caller lets go of it, frames and all."""
+
+    def catch():
+        try:
+            use(pool2, lambda *_: boom())
+        except Boom as error:
+            return weakref.ref(error)
+
+    ref = catch()
+    assert pool2.await_quiescence(WAIT) and fjpool.common_pool().await_quiescence(WAIT)
+    assert ref() is None
+
+
 def test_failures_of_forked_tasks_are_collected(pool1):
     """A RecursiveTask is in its own failure's frames; the cycle is the collector's to find."""
 

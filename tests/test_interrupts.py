@@ -245,3 +245,30 @@ print(pool.await_termination(WAIT))
 """
     )
     assert printed == "interrupted False False\nTrue\n"
+
+
+@pytest.mark.parametrize("pool", ["fjpool.common_pool()", "fjpool.ForkJoinPool(1)"])
+def test_alarm_is_handled_while_a_native_leaf_is_awaited(pool):
+    """Within 100 ms, times ten here for busy machines; a handler that returns ends no wait."""
+    printed = output(
+        f"""
+        import ctypes, signal, time
+        body, handled = Held(), []
+        def leaf(lo, hi):
+            if threading.current_thread() is not threading.main_thread():
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                body()
+            else:
+                reach(body.started)
+        def handler(*_):
+            handled.append(time.monotonic())
+            body.release.set()
+        signal.signal(signal.SIGALRM, handler)
+        native = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(leaf)
+        begin = time.monotonic()
+        {pool}.parallel_for(native, 2, chunksize=1)
+        print(len(handled), handled[0] - begin < 0.2 + 1)
+        """,
+        env=ONE_WORKER,
+    )
+    assert printed == "1 True\n"

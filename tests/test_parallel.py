@@ -487,6 +487,24 @@ def test_generator_that_raises_in_the_middle_submits_nothing(pool1):
     assert pool1.pool_size == 0
 
 
+def test_generator_that_raises_in_the_middle_takes_back_what_was_submitted(pool1):
+    """With buffersize the items before it may be queued already: none of them is called any more."""
+
+    def generator(good):
+        yield from range(good)
+        raise Boom("in the middle")
+
+    ran = []
+    with held(pool1):
+        with pytest.raises(Boom, match="in the middle"):
+            pool1.map(ran.append, generator(2), buffersize=5)
+    results = pool1.map(ran.append, generator(4), buffersize=3)
+    with pytest.raises(Boom, match="in the middle"):
+        list(results)
+    assert pool1.await_quiescence(WAIT)
+    assert ran in ([0, 1, 2], [0, 1, 2, 3])
+
+
 def test_generator_may_use_the_pool_it_feeds(pool1):
     """An input that is computed by the same pool does not deadlock, outside or in a worker."""
 
@@ -609,6 +627,16 @@ def test_nested_loops_may_go_to_another_pool(make_pool):
         return second.parallel_reduce(back, 3, chunksize=1)
 
     assert first.parallel_reduce(there, 4, chunksize=1) == 60
+
+
+def test_nested_loops_in_another_pool_need_no_deep_stack(make_pool):
+    """Twenty thousand items that each run a loop in a second pool, with stacks of 1 MiB."""
+    outer, inner = make_pool(2, stack_size=2**20), make_pool(2, stack_size=2**20)
+
+    def item(_):
+        return inner.parallel_reduce(lambda lo, hi: hi - lo, 2, chunksize=1)
+
+    assert sum(outer.map(item, range(20_000))) == 40_000
 
 
 def test_nested_failure_comes_out_of_the_outer_loop(pool):

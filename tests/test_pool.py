@@ -188,6 +188,23 @@ def test_size_never_exceeds_max_workers(make_pool):
     assert len(threads) <= 4 and max(sizes) <= 4
 
 
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_size_never_exceeds_max_workers_when_tasks_block(make_pool, parallelism):
+    """Blocked unannounced, in fjpool and in managed_block: found and replaced, but not beyond the limit."""
+    pool = make_pool(parallelism, max_workers=4, blocking="auto", saturate=lambda pool: True)
+    inside, sizes, never = threading.Semaphore(4), set(), threading.Event()
+    waits = [never.wait, fjpool.Event().wait, fjpool.managed_block()(never.wait), fjpool.sleep]
+
+    def block(i):
+        assert inside.acquire(blocking=False), "a fifth thread"
+        waits[i % 4](0.03)
+        sizes.add(pool.pool_size)
+        inside.release()
+
+    list(pool.map(block, range(40), chunksize=1))
+    assert max(sizes) == 4  # all of them, and no more
+
+
 def test_size_reaches_parallelism_when_there_is_work(make_pool):
     """As many bodies run at once as the pool was made for."""
     pool, together = make_pool(7), threading.Barrier(7)

@@ -1114,6 +1114,23 @@ def test_depth_of_forks_joined_in_place_is_no_recursion_error(single):
     assert single.submit(lambda: Spine(5_000).fork().join()).result(WAIT) == 5_000
 
 
+@pytest.mark.parametrize("stack_size", [None, 2**20])
+def test_depth_of_endless_recursion_is_a_recursion_error(make_pool, stack_size):
+    """In Python and through C functions, on the system's stack and on a small one; the worker lives on."""
+    pool = make_pool(1, stack_size=stack_size)
+
+    def down(n):
+        return down(n + 1)
+
+    def down_through_c(n):
+        return list(map(down_through_c, [n + 1]))
+
+    for recurse in down, down_through_c:
+        with pytest.raises(RecursionError):
+            pool.submit(recurse, 0).result(WAIT)
+    assert pool.submit(pow, 2, 3).result(WAIT) == 8
+
+
 @pytest.mark.parametrize("through", ["submit", "map", "fork"])
 @pytest.mark.parametrize("depth", [50, 400, 5_000])
 def test_depth_without_spares_completes_or_is_a_recursion_error(make_pool, through, depth):
