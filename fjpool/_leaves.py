@@ -14,6 +14,7 @@ __all__ = ["Native", "resolve"]
 KINDS = {"double": 1, "int64": 2, "void": 3}
 CODE = 4
 WITH_DATA = 8
+INTO_PYTHON = 16
 
 EXPECTED = (
     "double(int64, int64), int64(int64, int64) or void(int64, int64), each also with a trailing "
@@ -50,7 +51,7 @@ class Native:
 
     __slots__ = ("kind", "signature", "address", "context", "owner")
 
-    def __init__(self, result, arguments, address, owner, context=0):
+    def __init__(self, result, arguments, address, owner, context=0, into_python=False):
         result, arguments = _type(result), [_type(argument) for argument in arguments]
         self.signature = f"{result}({', '.join(arguments)})"
         self.address, self.owner, self.context = address, owner, context
@@ -63,6 +64,8 @@ class Native:
             self.kind = CODE | WITH_DATA
         else:
             raise self._wrong()
+        if into_python:
+            self.kind |= INTO_PYTHON
         if not address:
             raise ValueError("the native leaf is a null pointer")
         if not _is_code(address):
@@ -75,7 +78,7 @@ class Native:
 
     @property
     def has_value(self):
-        return self.kind & ~WITH_DATA in (KINDS["double"], KINDS["int64"])
+        return self.kind & ~(WITH_DATA | INTO_PYTHON) in (KINDS["double"], KINDS["int64"])
 
     def data_for(self, data):
         """The buffer, or an address, that goes with a call."""
@@ -147,7 +150,10 @@ def _from_ctypes(function):
     if function._flags_ & ctypes._FUNCFLAG_PYTHONAPI:
         raise TypeError("a ctypes.PyDLL function needs the GIL; a native leaf runs without it")
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    return Native(name(function.restype), [name(kind) for kind in function.argtypes], address, function)
+    # What a callback made of a Python function holds on to.
+    into_python = any(type(held).__name__ == "CThunkObject" for held in (function._objects or {}).values())
+    arguments = [name(kind) for kind in function.argtypes]
+    return Native(name(function.restype), arguments, address, function, into_python=into_python)
 
 
 def _from_cffi(pointer):
@@ -158,7 +164,8 @@ def _from_cffi(pointer):
         raise TypeError(f"a native leaf must be {EXPECTED}, not a cffi {ffi_type.cname}")
     address = int(_cffi_backend.FFI().cast("uintptr_t", pointer))
     names = ["void *" if kind.kind == "pointer" else kind.cname for kind in ffi_type.args]
-    return Native(ffi_type.result.cname, names, address, pointer)
+    into_python = type(pointer).__name__ == "__CDataOwnGC"  # ffi.callback; a function of C is plain CData
+    return Native(ffi_type.result.cname, names, address, pointer, into_python=into_python)
 
 
 def _from_numba(cfunc):

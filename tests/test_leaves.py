@@ -544,6 +544,29 @@ def test_callbacks_into_python_run_from_a_native_leaf(pool2):
     assert pool2.submit(pow, 2, 3).result(WAIT) == 8
 
 
+@pytest.mark.parametrize(
+    "callback",
+    [
+        ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64),
+        lambda body: pytest.importorskip("cffi").FFI().callback("void(int64_t, int64_t)", body),
+    ],
+    ids=["ctypes", "cffi"],
+)
+def test_callbacks_into_python_keep_their_thread_locals(make_pool, callback):
+    """One thread state a worker, which it keeps from one callback to the next."""
+    local, firsts = threading.local(), []
+
+    def body(lo, hi):
+        if not hasattr(local, "seen"):
+            local.seen = True
+            firsts.append(threading.get_native_id())
+
+    pool = make_pool(2)
+    for _ in range(3):
+        pool.parallel_for(callback(body), 200, chunksize=1)
+    assert len(firsts) == len(set(firsts)) <= 2
+
+
 def test_scipy_user_data_is_what_the_leaf_is_given(pool2, library):
     """Where there is no data=; data= comes first."""
     scipy = pytest.importorskip("scipy")

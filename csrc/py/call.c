@@ -117,6 +117,14 @@ void fjpy_attach(void)
     }
 }
 
+void fjpy_keep_state(void)
+{
+    if (me != NULL && !owns_state) {
+        fjpy_attach();
+        fjpy_detach(me);
+    }
+}
+
 void fjpy_detach(fj_worker_t *worker)
 {
     (void)worker;

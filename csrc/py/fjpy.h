@@ -98,6 +98,9 @@ extern const fj_task_ops_t fjpy_task_ops;
 bool fjpy_is_attached(void);                   /* any thread */
 void fjpy_attach(void);                        /* any thread */
 void fjpy_detach(fj_worker_t *worker);         /* any thread */
+/* Makes the thread state that a worker keeps, if it has none: else a callback into
+ * Python would make one and drop it each time, thread-locals included. */
+void fjpy_keep_state(void);
 bool fjpy_worker_start(fj_worker_t *worker);   /* hooks of the core */
 void fjpy_worker_stop(fj_worker_t *worker);
 bool fjpy_may_nest(fj_worker_t *worker);

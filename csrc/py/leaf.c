@@ -16,7 +16,8 @@ typedef enum kind {
     INT64 = 2,             /* int64 (int64, int64) */
     VOID = 3,              /* void (int64, int64) */
     CODE = 4,              /* int (int64, int64, void *), 0 means success */
-    WITH_DATA = 8          /* flag: a trailing void * */
+    WITH_DATA = 8,         /* flag: a trailing void * */
+    INTO_PYTHON = 16       /* flag, not kept in range->kind: the function calls back into Python */
 } kind_t;
 
 /* How two values become one. */
@@ -30,6 +31,7 @@ typedef struct range {
     kind_t kind;
     operation_t operation;
     bool boxed;
+    bool into_python;
     void *function;                          /* of a native leaf */
     void *data;
     Py_buffer buffer;                        /* data lies in it, if buffer.obj */
@@ -51,6 +53,9 @@ static int call_native(range_t *range, int64_t lo, int64_t hi, fj_value_t *value
 {
     void *f = range->function, *data = range->data;
     value->i = 0;
+    if (range->into_python) {
+        fjpy_keep_state();
+    }
     switch ((int)range->kind) {
     case DOUBLE:
         value->d = ((double (*)(int64_t, int64_t))f)(lo, hi);
@@ -471,7 +476,8 @@ PyObject *fjpy_pool_range(PyObject *object, PyObject *arguments)
         free(range);
         return NULL;
     }
-    range->kind = (kind_t)kind;
+    range->kind = (kind_t)(kind & ~INTO_PYTHON);
+    range->into_python = (kind & INTO_PYTHON) != 0;
     range->operation = (operation_t)operation;
     range->boxed = kind == PYTHON || operation == CALL;
     range->function = (void *)(uintptr_t)address;
