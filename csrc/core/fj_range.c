@@ -51,10 +51,12 @@ static void node_drop(fj_task_t *task)
     }
 }
 
+/* Not if somebody runs it: the job may still come out whole. */
 static void node_cancel(fj_task_t *task)
 {
-    fj_range_fail(node_of(task)->job, FJ_RANGE_CANCELLED);
-    (void)fj_task_try_cancel(task);
+    if (fj_task_try_cancel(task)) {          /* the caller keeps the entry's reference */
+        fj_range_fail(node_of(task)->job, FJ_RANGE_CANCELLED);
+    }
 }
 
 static const fj_task_ops_t node_ops = {node_run, node_drop, node_cancel, false};
