@@ -9,7 +9,13 @@ class Native:
     context: int
     owner: object
     def __init__(
-        self, result: str, arguments: list[str], address: int, owner: object, context: int = 0
+        self,
+        result: str,
+        arguments: list[str],
+        address: int,
+        owner: object,
+        context: int = 0,
+        into_python: bool = False,
     ) -> None: ...
     @property
     def has_value(self) -> bool: ...
