@@ -241,7 +241,7 @@ def assert_scales(
     ...     assert_scales(bad, wait=0.05)
     ... except AssertionError as error:
     ...     print(error)  # doctest: +ELLIPSIS
-    40 calls of bad at once take longer than one: ... were done after 0.20 s; one alone takes 0.05 s. ...
+    40 calls of bad at once take longer than one: ... were done after ... one alone takes ...
     """
     _check(fn, calls, wait, at_once, sleep, saturate)
     for attempt in range(ATTEMPTS):
