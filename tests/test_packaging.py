@@ -96,6 +96,7 @@ def bare(wheel, tmp_path_factory):
 # --- the distributions ---------------------------------------------------------------------------
 
 
+@pytest.mark.once
 def test_sdist_holds_all_of_the_source(sdist):
     """Also the tests, the benchmarks and the script that checks a change."""
     with tarfile.open(sdist) as archive:
@@ -109,6 +110,7 @@ def test_sdist_holds_all_of_the_source(sdist):
     assert [name for name in names if name.endswith((".so", ".pyc", ".class"))] == []
 
 
+@pytest.mark.once
 def test_wheel_holds_the_package_and_its_types_only(wheel):
     """All modules, all stubs and py.typed, the three extensions, the C headers, and the licence."""
     with zipfile.ZipFile(wheel) as archive:
@@ -121,6 +123,7 @@ def test_wheel_holds_the_package_and_its_types_only(wheel):
     assert any(name.endswith("/licenses/LICENSE") for name in about)
 
 
+@pytest.mark.once
 def test_wheel_requires_no_other_package(wheel):
     """What it lists is for the tests."""
     with zipfile.ZipFile(wheel) as archive:
@@ -131,6 +134,7 @@ def test_wheel_requires_no_other_package(wheel):
     assert about["Requires-Python"] == ">=3.10"
 
 
+@pytest.mark.once
 def test_wheel_works_where_nothing_else_is_installed(bare):
     """The command line, pools, futures, native leaves."""
     python = bare / "bin" / "python"
@@ -149,6 +153,7 @@ def test_wheel_works_where_nothing_else_is_installed(bare):
     assert printed == ["[1, 2] 32", "25"]
 
 
+@pytest.mark.once
 def test_wheel_has_a_type_for_every_public_name(bare):
     """As pyright sees the package where it is installed, without those that two classes derive from."""
     found = subprocess.run(
@@ -169,6 +174,7 @@ def test_wheel_has_a_type_for_every_public_name(bare):
     assert {name for name in bad if not name.startswith(foreign)} == set()
 
 
+@pytest.mark.once
 @on_linux
 def test_wheel_is_consistent_with_a_manylinux_policy(wheel, tmp_path):
     """It needs of the system what every Linux of some age has; a repair only renames it."""
@@ -188,6 +194,7 @@ def test_wheel_is_consistent_with_a_manylinux_policy(wheel, tmp_path):
 # --- the configuration of the builds -------------------------------------------------------------
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "platform, tags",
     [

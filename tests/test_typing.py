@@ -16,7 +16,7 @@ from test_docs import PYTHON_BLOCKS
 TESTS = Path(__file__).resolve().parent
 PACKAGE = Path(fjpool.__file__).parent
 
-pytestmark = pytest.mark.timeout(10 * WAIT)
+pytestmark = [pytest.mark.once, pytest.mark.timeout(10 * WAIT)]
 
 
 def run(*command, folder):
