@@ -1,6 +1,6 @@
 /* fj_spawn.c - frames by value, the older ones shared.
  *
- *     frames:  0 ... tail ... split ... top ... FRAMES
+ *     frames:  0 ... tail ... split ... top ... room
  *              stolen | shared | private | free
  *
  * One word holds tail, split and a version. Thieves raise tail by one, the owner
@@ -58,6 +58,7 @@ static fj_task_t *task_of(fj_frame_t *frame)
 
 void fj_spawn_init(fj_worker_t *worker)
 {
+    worker->room = FRAMES;
     worker->spawn.top = &worker->landing;    /* gate and floor are closed */
     worker->spawn.floor = &worker->landing + 1;
 }
@@ -74,7 +75,7 @@ static void open_gate(fj_worker_t *worker, uint32_t split)
 {
     /* seqcst: then the owner reads the shared word, see above */
     __atomic_store_n(&worker->spawn.floor, worker->frames + split, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&worker->spawn.gate, worker->frames + FRAMES, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&worker->spawn.gate, worker->frames + worker->room, __ATOMIC_SEQ_CST);
 }
 
 /* The owner, or a thief that has taken the last shared frame. */
@@ -88,10 +89,13 @@ static void close_gate(fj_worker_t *worker)
 
 static bool get_memory(fj_worker_t *worker)
 {
-    size_t size = ((size_t)FRAMES + 1) * sizeof *worker->frames; /* and one to land on */
-    fj_frame_t *frames = worker->frames != NULL ? NULL : aligned_alloc(FJ_CACHE_LINE, size);
+    size_t size = ((size_t)worker->room + 1) * sizeof *worker->frames; /* and one to land on */
+    if (worker->frames != NULL || worker->room == 0) {
+        return false;                        /* it has been used up */
+    }
+    fj_frame_t *frames = aligned_alloc(FJ_CACHE_LINE, size);
     if (frames == NULL) {
-        return false;                        /* or it has been used up */
+        return false;
     }
     memcpy(frames, &worker->landing, sizeof *frames);
     worker->frames = frames;                 /* published by the first share */
@@ -158,7 +162,7 @@ static bool answer(fj_worker_t *worker, uint32_t end)
 
 bool fj_spawn_forked(fj_worker_t *worker)
 {
-    bool at_end = worker->frames == NULL || worker->spawn.top > worker->frames + FRAMES;
+    bool at_end = worker->frames == NULL || worker->spawn.top > worker->frames + worker->room;
     if (FJ_UNLIKELY(worker->lates > 0 || (at_end && !get_memory(worker)))) {
         run_late(worker);
         return false;

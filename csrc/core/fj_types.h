@@ -156,6 +156,7 @@ struct fj_worker {
     fj_frame_t *late;                 /* owner: frames that found no room, run and not joined */
     size_t lates, late_room;
     _Atomic(uint32_t) forked_after;   /* owner: deque top when it shared its oldest frame */
+    uint32_t room;                    /* constant: frames in the array; tests have fewer, or 0 */
     fj_frame_t landing;               /* owner: where a fork goes while there is no array */
     fj_job_t *job;                    /* owner: what runs here belongs to, or NULL */
     bool (*interrupted)(void);        /* owner, a guest: asked now and then, see fj_run */
