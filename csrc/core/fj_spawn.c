@@ -117,7 +117,6 @@ static void run_late(fj_worker_t *worker)
         worker->late_room = room;
     }
     worker->late[worker->lates++] = frame;
-    close_gate(worker);                      /* its join must come here */
 }
 
 /* ---- sharing ---- */
@@ -165,7 +164,10 @@ bool fj_spawn_forked(fj_worker_t *worker)
     bool at_end = worker->frames == NULL || worker->spawn.top > worker->frames + worker->room;
     if (FJ_UNLIKELY(worker->lates > 0 || (at_end && !get_memory(worker)))) {
         run_late(worker);
-        return false;
+        /* It may have taken long, and thieves ask for what has found room. */
+        bool exposed = worker->frames != NULL && answer(worker, fj_spawn_top(worker));
+        close_gate(worker);                  /* joins of late frames must come here */
+        return exposed;
     }
     return answer(worker, fj_spawn_top(worker));
 }
