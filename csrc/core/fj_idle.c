@@ -366,10 +366,16 @@ fj_status_t fj_idle_block_begin(fj_worker_t *worker)
     fj_pool_t *pool = worker->pool;
     uint32_t depth = fj_load_relaxed(&worker->blocked);
     fj_store_relaxed(&worker->blocked, depth + 1);
-    if (depth != 0 || worker->guest) {
+    if (depth != 0) {
         return FJ_OK;
     }
-    (void)fj_spawn_expose(worker);           /* others take its forks meanwhile: seen by the look below */
+    bool exposed = fj_spawn_expose(worker);  /* others take its forks meanwhile */
+    if (worker->guest) {
+        if (exposed) {
+            (void)fj_idle_signal(pool);      /* a worker's are seen by the look below */
+        }
+        return FJ_OK;
+    }
     worker->was_inside = change_activity(worker, 0);
     count_out(pool);
     fj_status_t status = FJ_OK;
