@@ -563,3 +563,497 @@ FJ_TEST(spawn, more_forks_than_there_is_room_for)
         fx_pool_end(pool);
     }
 }
+
+/* ---- two workers ---- */
+
+/* A pool of two workers and no more. The task runs on one while the other is held. */
+static void run_beside_a_held_one(void (*body)(fx_task_t *, fj_worker_t *), void *argument,
+                                  fj_word_t *hold)
+{
+    fj_config_t config = fx_config(2);
+    config.max_workers = 2;
+    fj_pool_t *pool = fx_pool(&config);
+    fx_task_t held, task;
+    fx_start(pool, &held, fx_hold, hold);
+    FX_AWAIT(&held.runs, 1);
+    fx_run(pool, &task, body, argument);
+    fx_finish(&held);
+    fx_pool_end(pool);
+}
+
+static struct {
+    fj_word_t release, taken;                    /* lets the other go on; frames that it took */
+    fj_worker_t *owner;
+    int order[4];
+} two;
+
+FJ_TASK(int64_t, taken_by_the_other, int64_t)
+{
+    if (worker != two.owner) {
+        two.order[fx_read(&two.taken) % 4] = (int)args;
+        fx_bump(&two.taken);
+    }
+    return args;
+}
+
+static void heap_task_in_order(fx_task_t *task, fj_worker_t *worker)
+{
+    (void)taken_by_the_other(worker, task->value);
+}
+
+/* Forks two of each kind in that order, and waits until the other has run them all. */
+static void forks_both_kinds(fx_task_t *task, fj_worker_t *worker)
+{
+    const char *kinds = task->argument;
+    fx_task_t heap[4];
+    two.owner = worker;
+    for (int i = 0; i < 4; i++) {
+        if (kinds[i] == 'f') {
+            taken_by_the_other_fork(worker, i);
+        } else {
+            fx_task_init(&heap[i], heap_task_in_order, NULL);
+            heap[i].value = i;
+            FJ_CHECK_EQ(fx_fork(&heap[i]), FJ_OK);
+        }
+    }
+    (void)fj_spawn_expose(worker);
+    fx_bump(&two.release);
+    FX_AWAIT(&two.taken, 4);
+    for (int i = 4; i-- > 0;) {
+        if (kinds[i] == 'f') {
+            FJ_CHECK_EQ(taken_by_the_other_join(worker), i);
+        } else {
+            FJ_CHECK_EQ(fj_join(worker, &heap[i].task, FJ_FOREVER), FJ_OK);
+            FX_AWAIT(&heap[i].drops, 1);
+        }
+    }
+}
+
+/* Of forked frames and forked tasks thieves take the older kind first. */
+FJ_TEST(spawn, older_work_is_stolen_first_whatever_its_kind)
+{
+    static char kinds[][5] = {"ffhh", "hhff", "ffff", "hhhh"};
+    for (int i = 0; i < 4; i++) {
+        memset(&two, 0, sizeof two);
+        run_beside_a_held_one(forks_both_kinds, kinds[i], &two.release);
+        for (int k = 0; k < 4; k++) {
+            FJ_CHECK_EQ(two.order[k], k);
+        }
+    }
+}
+
+enum { ASKED = 64 };
+
+static void forks_until_all_are_stolen(fx_task_t *task, fj_worker_t *worker)
+{
+    (void)task;
+    two.owner = worker;
+    for (int round = 0; round < FJ_TEST_ROUNDS(1000); round++) {
+        fj_store_relaxed(&two.taken, 0);
+        for (int i = 0; i < ASKED; i++) {
+            taken_by_the_other_fork(worker, i);
+        }
+        fx_bump(&two.release);
+        /* Each turn is one look at the gate and one at the floor. */
+        FX_SPIN_UNTIL((taken_by_the_other_fork(worker, 0), (void)taken_by_the_other_join(worker),
+                       fx_read(&two.taken) >= ASKED));
+        for (int i = ASKED; i-- > 0;) {
+            FJ_CHECK_EQ(taken_by_the_other_join(worker), i);
+        }
+        FJ_CHECK_EQ(fj_spawn_top(worker), 0);
+    }
+}
+
+/* However requests race with their answers: while the owner forks and joins, an idle worker gets
+ * every frame in the end. */
+FJ_TEST(spawn, no_request_is_lost)
+{
+    memset(&two, 0, sizeof two);
+    run_beside_a_held_one(forks_until_all_are_stolen, NULL, &two.release);
+}
+
+/* Each time the other has gone to sleep: one fork, or one join. */
+static void shares_while_the_other_sleeps(fx_task_t *task, fj_worker_t *worker)
+{
+    (void)task;
+    two.owner = worker;
+    fx_bump(&two.release);
+    for (uint32_t i = 1; i <= 50; i++) {
+        FX_UNTIL(fj_pool_stats(worker->pool).active == 1);
+        taken_by_the_other_fork(worker, 0);      /* shared: nothing else is */
+        FX_AWAIT(&two.taken, i);
+    }
+    for (int i = 1; i < 10; i++) {
+        taken_by_the_other_fork(worker, i);
+    }
+    FX_AWAIT(&two.taken, 51);
+    FX_UNTIL(fj_pool_stats(worker->pool).active == 1);
+    uint32_t taken = fx_read(&two.taken);        /* more if it woke before all were forked */
+    bool asks = fj_spawn_top(worker) - taken >= 3;
+    FJ_CHECK_EQ(taken_by_the_other_join(worker), 9);
+    FX_AWAIT(&two.taken, taken + asks);
+    for (int i = 9; i-- > 1;) {
+        FJ_CHECK_EQ(taken_by_the_other_join(worker), i);
+    }
+    for (int i = 0; i < 50; i++) {
+        FJ_CHECK_EQ(taken_by_the_other_join(worker), 0);
+    }
+}
+
+/* Whoever sleeps because nothing is shared is woken when a fork or a join shares something. */
+FJ_TEST(spawn, an_idle_worker_is_woken_for_a_frame)
+{
+    for (int i = 0; i < 3; i++) {
+        memset(&two, 0, sizeof two);
+        run_beside_a_held_one(shares_while_the_other_sleeps, NULL, &two.release);
+    }
+}
+
+static void blocks_with_private_frames(fx_task_t *task, fj_worker_t *worker)
+{
+    (void)task;
+    two.owner = worker;
+    for (int i = 0; i < 20; i++) {
+        taken_by_the_other_fork(worker, i);
+    }
+    (void)fj_block_begin(worker);
+    fx_bump(&two.release);
+    FX_AWAIT(&two.taken, 20);
+    fj_block_end(worker);
+    for (int i = 20; i-- > 0;) {
+        FJ_CHECK_EQ(taken_by_the_other_join(worker), i);
+    }
+}
+
+/* A worker that begins to block shares everything: who stands in for it runs all of it. */
+FJ_TEST(spawn, a_worker_that_blocks_shares_everything)
+{
+    for (uint32_t parallelism = 1; parallelism <= 2; parallelism++) {
+        fj_config_t config = fx_config(parallelism);
+        config.max_workers = 2;
+        fj_pool_t *pool = fx_pool(&config);
+        fx_task_t task;
+        memset(&two, 0, sizeof two);
+        fx_task_t held;
+        fx_start(pool, &held, fx_hold, &two.release);
+        if (parallelism == 1) {
+            fx_bump(&two.release);
+        }
+        fx_start(pool, &task, blocks_with_private_frames, NULL);
+        fx_finish(&held);
+        fx_finish(&task);
+        fx_pool_end(pool);
+    }
+}
+
+/* ---- joins of stolen frames ---- */
+
+FJ_TASK(int64_t, needs_help, int64_t)
+{
+    if (worker == two.owner) {
+        return args;                             /* nobody stole it */
+    }
+    fj_worker_t *owner = two.owner;
+    two.owner = worker;
+    fj_store_relaxed(&two.taken, 0);
+    for (int i = 0; i < 20; i++) {
+        taken_by_the_other_fork(worker, i);
+    }
+    (void)fj_spawn_expose(worker);
+    fx_bump(&two.release);
+    FX_AWAIT(&two.taken, 20);
+    for (int i = 20; i-- > 0;) {
+        FJ_CHECK_EQ(taken_by_the_other_join(worker), i);
+    }
+    two.owner = owner;
+    return -args;
+}
+
+static void joins_a_stolen_frame(fx_task_t *task, fj_worker_t *worker)
+{
+    (void)task;
+    two.owner = worker;
+    needs_help_fork(worker, 7);
+    fx_bump(&two.release);
+    FX_AWAIT(&two.release, 2);                   /* it was stolen and has forked */
+    FJ_CHECK_EQ(needs_help_join(worker), -7);
+    FJ_CHECK_EQ(fj_pool_stats(worker->pool).helps, 20);
+}
+
+/* Who joins a stolen frame helps its thief with what that forked. */
+FJ_TEST(spawn, a_join_helps_the_thief)
+{
+    for (int round = 0; round < FJ_TEST_ROUNDS(100); round++) {
+        memset(&two, 0, sizeof two);
+        run_beside_a_held_one(joins_a_stolen_frame, NULL, &two.release);
+    }
+}
+
+static bool never(fj_worker_t *worker)
+{
+    (void)worker;
+    return false;
+}
+
+/* A worker that may not nest sleeps in the join of a stolen frame; the result is the same. */
+FJ_TEST(spawn, who_may_not_nest_does_not_help)
+{
+    for (uint32_t parallelism = 1; parallelism <= 4; parallelism++) {
+        fj_config_t config = fx_config(parallelism);
+        config.hooks.may_nest = never;
+        fj_pool_t *pool = fx_pool(&config);
+        for (int k = 0; k < FJ_TEST_ROUNDS(50); k++) {
+            fx_task_t task;
+            int64_t n = 16;
+            fx_run(pool, &task, run_fib, &n);
+            FJ_CHECK_EQ(n, 987);
+        }
+        FJ_CHECK_EQ(fj_pool_stats(pool).helps, 0);
+        fx_pool_end(pool);
+    }
+}
+
+/* A chain of calls, each with a fork of its own and of a whole chain now and then. */
+FJ_TASK(int64_t, chain, int64_t)
+{
+    if (args == 0) {
+        return 1;
+    }
+    chain_fork(worker, args % 64 == 0 ? args / 4 : 0);
+    int64_t below = chain(worker, args - 1);
+    return 1 + below + chain_join(worker);
+}
+
+static int64_t plain_chain(int64_t n)
+{
+    return n == 0 ? 1 : 1 + plain_chain(n - 1) + plain_chain(n % 64 == 0 ? n / 4 : 0);
+}
+
+static void run_chain(fx_task_t *task, fj_worker_t *worker)
+{
+    int64_t *n = task->argument;
+    *n = chain(worker, *n);
+}
+
+/* Deep recursion, where a join at every depth may find its frame stolen. */
+FJ_TEST(spawn, deep_recursion_gives_the_sequential_result)
+{
+    int64_t depth = FJ_TEST_SANITIZED ? 500 : 2000;
+    for (uint32_t parallelism = 2; parallelism <= 4; parallelism++) {
+        fj_pool_t *pool = fx_pool_of(parallelism);
+        for (int k = 0; k < FJ_TEST_ROUNDS(20); k++) {
+            fx_task_t task;
+            int64_t n = depth;
+            fx_run(pool, &task, run_chain, &n);
+            FJ_CHECK_EQ(n, plain_chain(depth));
+        }
+        fx_pool_end(pool);
+    }
+}
+
+/* ---- the end of the pool ---- */
+
+static void ends_while_forking(fj_pool_t *pool, void (*end_pool)(fj_pool_t *), int naps)
+{
+    fx_task_t task;
+    int64_t n = FJ_TEST_SANITIZED ? 16 : 22;
+    fx_start(pool, &task, run_fib, &n);
+    FX_AWAIT(&task.runs, 1);
+    for (int i = 0; i < naps; i++) {
+        fx_nap();
+    }
+    end_pool(pool);
+    fx_finish(&task);
+    FJ_CHECK_EQ(n, FJ_TEST_SANITIZED ? 987 : 17711);
+    fx_pool_await_end(pool);
+    fx_pool_release(pool);
+}
+
+/* A task that has begun forks and joins to its end, although its pool is stopped or shut down at
+ * any moment. */
+FJ_TEST(spawn, forks_outlast_the_end_of_the_pool)
+{
+    for (int round = 0; round < FJ_TEST_ROUNDS(100); round++) {
+        ends_while_forking(fx_pool_of(1 + (uint32_t)round % 4),
+                           round & 4 ? fj_pool_stop : fj_pool_shutdown, round % 5);
+    }
+}
+
+/* ---- random trees ---- */
+
+/* Each node has up to three children, by a hash of its place: called, forked as a frame, or forked
+ * as a task. Places are written in base 4 after a leading 1, so that descent can be checked. */
+typedef struct place {
+    uint64_t path;
+    uint32_t depth, padding;
+} place_t;
+
+enum { DEPTH = 9, ROOTS = 6 };
+
+static struct {
+    fj_pool_t *pool;
+    uint64_t seed;
+    bool tasks;                                  /* some children are tasks */
+    uint32_t room;
+    _Atomic(uint64_t) nodes;
+} wood;
+
+/* What this thread joins; whatever runs meanwhile must descend from it. 0: nothing. */
+static _Thread_local uint64_t joined;
+
+static uint64_t hash_of(place_t place)
+{
+    uint64_t state = wood.seed ^ place.path * 0x9e3779b97f4a7c15u;
+    return fj_test_random(&state);
+}
+
+static uint32_t children_of(place_t place)
+{
+    /* two on average, few at the root and nearly always some near it */
+    return place.depth == 0 ? 0 : (uint32_t)("\1\1\2\2\2\2\3\3"[hash_of(place) % 8]);
+}
+
+static place_t child_of(place_t place, uint32_t i)
+{
+    return (place_t){place.path * 4 + i, place.depth - 1, 0};
+}
+
+static uint64_t plain_walk(place_t place)
+{
+    uint64_t sum = hash_of(place);
+    for (uint32_t i = 0; i < children_of(place); i++) {
+        sum += (i + 1) * plain_walk(child_of(place, i));
+    }
+    return sum;
+}
+
+static void check_descent(uint64_t path)
+{
+    uint64_t ancestor = path;
+    while (ancestor > joined && joined != 0) {
+        ancestor /= 4;
+    }
+    FJ_CHECK(joined == 0 || ancestor == joined);
+}
+
+typedef struct twig {
+    fx_task_t heap;
+    place_t place;
+    int kind;
+} twig_t;
+
+static void walk_as_task(fx_task_t *task, fj_worker_t *worker);
+
+FJ_TASK(uint64_t, walk, place_t)
+{
+    uint64_t hash = hash_of(args), sum = hash, before = joined;
+    uint32_t n = children_of(args);
+    twig_t twigs[3];
+    check_descent(args.path);
+    (void)fj_add_relaxed(&wood.nodes, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        twigs[i].place = child_of(args, i);
+        twigs[i].kind = (int)(hash >> (8 + 8 * i)) & 7;
+        if (twigs[i].kind == 0) {
+            sum += (i + 1) * walk(worker, twigs[i].place);
+        } else if (twigs[i].kind == 1 && wood.tasks) {
+            fx_task_init(&twigs[i].heap, walk_as_task, &twigs[i]);
+            FJ_CHECK_EQ(fx_fork(&twigs[i].heap), FJ_OK);
+        } else {
+            walk_fork(worker, twigs[i].place);
+        }
+        if ((hash >> 40) % 64 == i) {
+            (void)fj_block_begin(worker);
+            (void)sched_yield();
+            fj_block_end(worker);
+        }
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        joined = twigs[i].place.path;
+        if (twigs[i].kind == 1 && wood.tasks) {
+            while (fj_join_firmly(worker, &twigs[i].heap.task) != FJ_OK) { /* a signal */
+            }
+            FX_AWAIT(&twigs[i].heap.drops, 1);
+            sum += (i + 1) * (uint64_t)twigs[i].heap.value;
+        } else if (twigs[i].kind != 0) {
+            sum += (i + 1) * walk_join(worker);
+        }
+        joined = before;
+    }
+    return sum;
+}
+
+static void walk_as_task(fx_task_t *task, fj_worker_t *worker)
+{
+    twig_t *twig = task->argument;
+    task->value = (int64_t)walk(worker, twig->place);
+}
+
+static bool has_little_room(fj_worker_t *worker)
+{
+    worker->room = wood.room;
+    return true;
+}
+
+/* As a thread outside, or as a guest. */
+static void walk_a_tree(unsigned index, void *unused)
+{
+    twig_t root = {.place = {(uint64_t)4 + index, DEPTH, 0}};
+    (void)unused;
+    if (index % 3 == 0) {
+        fj_worker_t *guest = fj_guest_enter(wood.pool);
+        FJ_CHECK(guest != NULL);
+        root.heap.value = (int64_t)walk(guest, root.place);
+        fj_guest_leave(guest);
+    } else {
+        do {                                     /* until the system gives the first thread */
+            fx_task_init(&root.heap, walk_as_task, &root);
+        } while (fx_submit(wood.pool, &root.heap) == FJ_NO_THREAD);
+        fx_finish(&root.heap);
+    }
+    FJ_CHECK_EQ((uint64_t)root.heap.value, plain_walk(root.place));
+}
+
+static uint64_t plain_count(place_t place)
+{
+    uint64_t nodes = 1;
+    for (uint32_t i = 0; i < children_of(place); i++) {
+        nodes += plain_count(child_of(place, i));
+    }
+    return nodes;
+}
+
+static void one_wood(uint32_t kind, uint64_t seed)
+{
+    static const uint32_t rooms[] = {1 << 16, 0, 1, 3};
+    fj_config_t config = fx_config(1 + kind % 5);
+    fx_seam_set((fj_os_seam_t){.thread_start = fx_thread_start,
+                               .wait = kind / 4 % 2 ? fx_unreliable_wait : NULL});
+    fx_refuse_every = kind % 7 == 6 ? 3 : 0;
+    config.fifo = kind % 2;
+    config.hooks.start = has_little_room;
+    config.hooks.may_nest = kind % 6 == 5 ? never : NULL;
+    wood.room = rooms[kind % 4];
+    wood.tasks = kind % 6 != 5 && kind % 3 != 0; /* who may not nest needs a thread a task */
+    wood.seed = seed;
+    fj_store_relaxed(&wood.nodes, 0);
+    wood.pool = fx_pool(&config);
+    fj_test_together(ROOTS, walk_a_tree, NULL);
+    uint64_t expected = 0;
+    for (uint64_t i = 0; i < ROOTS; i++) {
+        expected += plain_count((place_t){4 + i, DEPTH, 0});
+    }
+    FJ_CHECK_EQ(fj_load_relaxed(&wood.nodes), expected);
+    fx_pool_end(wood.pool);
+    fx_seam_clear();
+}
+
+/* Trees of calls, frames and tasks, on workers and guests, with and without room, threads and
+ * reliable waits: each node runs once, each result arrives, and joiners run descendants only. */
+FJ_TEST(spawn, random_trees_give_the_sequential_result)
+{
+    uint64_t random = fj_test_seed();
+    for (uint32_t kind = 0; kind < (FJ_TEST_SANITIZED ? 42u : 210u); kind++) {
+        one_wood(kind, fj_test_random(&random));
+    }
+}
