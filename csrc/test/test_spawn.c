@@ -223,14 +223,17 @@ FJ_TEST(spawn, a_stolen_frame_is_not_done_before_it_ran)
 {
     prepare();
     for (int i = 0; i < 4; i++) {
+        fj_job_t job;
+        hand.owner->job = &job;
         fork_notes(2 * i, 2 * i + 2);
         FJ_CHECK(fj_spawn_expose(hand.owner));
+        hand.owner->job = NULL;
         fj_task_t *stolen[] = {steal_note(hand.owner, 2 * i), steal_note(hand.owner, 2 * i + 1)};
         for (int k = 0; k < 2; k++) {
             FJ_CHECK_EQ(fj_task_state(stolen[k]), FJ_RUNNING);
             FJ_CHECK_EQ(fj_load_relaxed(&stolen[k]->status), FJ_RUNNING);
             FJ_CHECK_EQ(fj_load_relaxed(&stolen[k]->runner), FJ_FRAME);
-            FJ_CHECK_EQ(fj_task_pool(stolen[k]), hand.pool);
+            FJ_CHECK_EQ(fj_spawn_job(stolen[k]), &job);
             fj_worker_run_entry(hand.thief, stolen[k]);
             FJ_CHECK_EQ(fj_task_state(stolen[k]), FJ_NORMAL);
         }
