@@ -55,12 +55,12 @@ bool fj_run_cancelled(fj_worker_t *worker)
     return fj_quiesce_stopping(worker->pool) || code_of(worker->job) != 0;
 }
 
+/* Its code is set already: somebody may have made it fail. */
 static void begin_job(fj_worker_t *worker, fj_job_t *job)
 {
     if (fj_spawn_expose(worker)) {           /* frames of the outer job */
         (void)fj_idle_signal(worker->pool);
     }
-    atomic_init(&job->code, 0);
     job->outer = worker->job;
     worker->job = job;
 }
@@ -106,6 +106,7 @@ static root_t *root_new(fj_pool_t *pool, fj_body_t body, void *data)
     root_t *root = malloc(sizeof *root);
     if (root != NULL) {
         fj_task_init(&root->task, &root_ops);
+        atomic_init(&root->job.code, 0);
         atomic_init(&root->references, 2);
         root->body = body;
         root->data = data;
@@ -160,6 +161,7 @@ int fj_run(fj_pool_t *pool, fj_body_t body, void *data, bool (*interrupted)(void
     if (worker == NULL || worker->pool != pool) {
         return run_elsewhere(pool, body, data, interrupted);
     }
+    atomic_init(&job.code, 0);
     worker->interrupted = worker->guest ? interrupted : NULL;
     return run_here(worker, &job, body, data);
 }
@@ -305,6 +307,7 @@ int fj_run_loop(fj_worker_t *worker, const fj_loop_t *loop, fj_value_t *value)
     if (loop->start >= loop->stop) {
         return 0;
     }
+    atomic_init(&job.code, 0);
     begin_job(worker, &job);
     outcome_t outcome = loop->chunk > 0 ? halve(worker, whole) : share_on_demand(worker, whole);
     int code = end_job(worker, &job);
