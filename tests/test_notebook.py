@@ -195,9 +195,32 @@ def test_nbclient_runs_on_after_a_cell_that_takes_too_long(kernel_environment):
         "go.set(); pool.shutdown(); print('all done')",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = nbclient.NotebookClient(book, timeout=1, interrupt_on_timeout=True, allow_errors=True)
-    client.execute()
+    nbclient.NotebookClient(
+        book,
+        timeout_func=lambda cell: 1 if cell.source == cells[1] else WAIT,
+        interrupt_on_timeout=True,
+        allow_errors=True,
+    ).execute()
     outputs = [cell.outputs for cell in book.cells]
     assert [(output.get("ename"), output.get("text")) for output in outputs[2]] == [(None, "all done\n")]
     assert "KeyboardInterrupt" in [output.get("ename") for output in outputs[1]]
     assert outputs[1][0].text.count("call") == 2
+
+
+def test_progress_is_a_bar_of_the_notebook(kernel_environment):
+    """progress=True shows tqdm's widget, which ends full: for map, reduce and the loops."""
+    cells = [
+        "import fjpool, operator\npool = fjpool.ForkJoinPool(2)",
+        "assert list(pool.map(abs, range(100), progress=True)) == list(range(100))",
+        "assert pool.reduce(operator.add, range(100), progress=True) == 4950",
+        "pool.parallel_for(lambda lo, hi: None, 100, chunksize=9, progress=True)",
+        "assert pool.parallel_reduce(lambda lo, hi: hi - lo, 100, progress=True) == 100",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(book, timeout=WAIT).execute()
+    view, state = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
+    widgets = [widget["state"] for widget in book.metadata["widgets"][state]["state"].values()]
+    bars = [widget for widget in widgets if widget["_model_name"] == "FloatProgressModel"]
+    assert [(bar["value"], bar["max"]) for bar in bars] == [(100.0, 100.0)] * 4
+    for cell in book.cells[1:]:
+        assert [output.output_type for output in cell.outputs if view in output.get("data", {})] == ["display_data"]
