@@ -195,6 +195,21 @@ static void sweep(void)
     }
 }
 
+/* Any program of six operations, the digits of the variant. */
+static void any_program(void)
+{
+    unsigned program = xp_variant;
+    for (int i = 0; i < 6; i++, program /= 3) {
+        if (program % 3 == 0) {
+            push_some(1);
+        } else if (program % 3 == 1) {
+            pop();
+        } else {
+            stolen(fj_deque_poll(&s->deque));    /* as in first in, first out mode */
+        }
+    }
+}
+
 /* ---- descendants ---- */
 
 static void push_and_take_back(void)
@@ -266,6 +281,10 @@ const xp_scenario_t xp_deque[] = {
      .threads = {grow_twice, poll_thrice}, .end = nothing_is_lost},
     {.name = "deque.growth_two_thieves", .setup = before_the_wrap, .always = in_bounds,
      .threads = {grow_and_pop, poll_once, poll_twice}, .end = nothing_is_lost},
+    {.name = "deque.any_program_one_thief", .setup = before_the_wrap, .always = in_bounds,
+     .threads = {any_program, poll_twice}, .end = nothing_is_lost, .variants = 729},
+    {.name = "large.deque_any_program_two_thieves", .setup = before_the_wrap, .always = in_bounds,
+     .threads = {any_program, poll_once, poll_once}, .end = nothing_is_lost, .variants = 729},
     {.name = "deque.unpush_and_take_oldest", .setup = before_the_wrap, .always = in_bounds,
      .threads = {unpush_and_take_oldest, poll_once, poll_once}, .end = nothing_is_lost},
     {.name = "deque.sweep_one_thief", .setup = before_the_wrap, .always = in_bounds,

@@ -81,6 +81,7 @@ typedef struct range {
 static range_t private_ranges[RANGES], written_ranges[RANGES];
 static int privates, writtens;
 
+unsigned xp_variant;
 static const xp_scenario_t *scenario;
 static xp_model_t model;
 static const char *relaxed_function;
@@ -425,8 +426,7 @@ static bool remember(uint64_t hash)
 {
     if (2 * visited.count >= visited.mask) {
         uint64_t *old = visited.slots;
-        size_t old_size = old == NULL ? 0 : visited.mask + 1;
-        size_t size = old == NULL ? 1 << 16 : 2 * old_size;
+        size_t old_size = visited.mask + 1, size = 2 * old_size;
         visited.slots = calloc(size, sizeof *old);
         if (visited.slots == NULL) {
             abort();
@@ -507,8 +507,11 @@ static const char *place_of(const volatile void *p, char *text, size_t size)
 static void report(void)
 {
     char text[32];
-    printf("FAILED  %s\n        %s:%d: %s\n", scenario->name, failure.file, failure.line,
-           failure.text);
+    printf("FAILED  %s\n", scenario->name);
+    if (scenario->variants != 0) {
+        printf("        variant %u\n", xp_variant);
+    }
+    printf("        %s:%d: %s\n", failure.file, failure.line, failure.text);
     for (size_t i = 0; i < depth; i++) {
         step_t *s = &trace[i];
         printf("        %3zu %*s%c %-5s %s = %#llx  %s:%d\n", i, 8 * s->thread, "", 'A' + s->thread,
@@ -635,17 +638,14 @@ static void visit(void)
     copies_used = before;
 }
 
-static void explore(const xp_scenario_t *which)
+/* All states of one variant. */
+static void explore_one(void)
 {
-    struct timespec from, to;
-    (void)timespec_get(&from, TIME_UTC);
-    scenario = which;
     memset(&world, 0, sizeof world);
     privates = writtens = 0;
-    depth = deepest = ends = copies_used = 0;
-    outcomes = 0;
-    free(visited.slots);
-    memset(&visited, 0, sizeof visited);
+    depth = copies_used = 0;
+    memset(visited.slots, 0, (visited.mask + 1) * sizeof *visited.slots);
+    visited.count = 0;
     scenario->setup();
     for (int t = 0; t < XP_THREADS && scenario->threads[t] != NULL; t++) {
         thread_prepare(t);
@@ -656,12 +656,28 @@ static void explore(const xp_scenario_t *which)
     }
     (void)remember(state_hash());
     visit();
+}
+
+static void explore(const xp_scenario_t *which)
+{
+    struct timespec from, to;
+    size_t states = 0;
+    (void)timespec_get(&from, TIME_UTC);
+    scenario = which;
+    deepest = ends = outcomes = 0;
+    free(visited.slots);
+    visited.mask = ((size_t)1 << 14) - 1;
+    visited.slots = calloc(visited.mask + 1, sizeof *visited.slots);
+    for (xp_variant = 0; xp_variant == 0 || xp_variant < which->variants; xp_variant++) {
+        explore_one();
+        states += visited.count;
+    }
     if (scenario->outcomes[model] != 0) {
         XP_CHECK(outcomes == scenario->outcomes[model]);
     }
     (void)timespec_get(&to, TIME_UTC);
-    printf("ok      %-50s %9zu states %8zu ends %5zu deep %6.2f s\n", scenario->name,
-           visited.count, ends, deepest,
+    printf("ok      %-50s %9zu states %8zu ends %5zu deep %6.2f s\n", scenario->name, states, ends,
+           deepest,
            (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9);
     fflush(stdout);
 }

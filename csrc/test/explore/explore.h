@@ -45,6 +45,7 @@ typedef struct xp_scenario {
     void (*at_rest)(void);               /* whenever nobody is inside an operation; may be null */
     void (*end)(void);                   /* after the last; may be null */
     bool sleepers;                       /* at the end threads may sleep on a futex */
+    unsigned variants;                   /* 0, or so many scenarios in one: see xp_variant */
     /* Litmus tests: which outcomes (xp_outcome) there must be, a bit each, by model. */
     uint32_t outcomes[XP_MODELS];
 } xp_scenario_t;
@@ -54,6 +55,9 @@ extern const xp_scenario_t xp_litmus[], xp_deque[], xp_spawn[], xp_task[], xp_la
 
 /* Memory that is part of the state. setup only (or the core, for arrays). Zeroed. */
 void *xp_alloc(size_t size);
+
+/* Which of them this is: constant from setup on. */
+extern unsigned xp_variant;
 
 /* setup: only that thread uses this memory; its operations there are no steps. */
 void xp_private(int thread, const volatile void *start, size_t size);

@@ -266,6 +266,22 @@ static void four_and_one_joined(void)
     join(1);
 }
 
+/* Any program of five operations, the digits of the variant, and then joins of what is left. */
+static void any_program(void)
+{
+    unsigned program = xp_variant;
+    for (int i = 0; i < 5; i++, program /= 3) {
+        if (program % 3 == 0 && s->depth < 4) {
+            fork(1);
+        } else if (program % 3 == 1 && s->depth > 0) {
+            join(1);
+        } else if (program % 3 == 2) {
+            expose();
+        }
+    }
+    join(s->depth);
+}
+
 /* ---- helpers ---- */
 
 static bool awaited_runs(void *unused)
@@ -374,6 +390,15 @@ const xp_scenario_t xp_spawn[] = {
     {.name = "spawn.requests_at_a_join", .setup = setup, .always = in_bounds,
      .at_rest = requests_are_seen,
      .threads = {four_and_one_joined, steal_twice, other_steals_once}},
+    {.name = "spawn.any_program", .setup = setup, .always = in_bounds,
+     .at_rest = requests_are_seen, .threads = {any_program, steal_twice}, .end = all_ran,
+     .variants = 243},
+    {.name = "spawn.any_program_with_room_for_two", .setup = room_for_two, .always = in_bounds,
+     .at_rest = requests_are_seen, .threads = {any_program, steal_twice}, .end = all_ran,
+     .variants = 243},
+    {.name = "large.spawn_any_program_two_thieves", .setup = setup, .always = in_bounds,
+     .at_rest = requests_are_seen, .threads = {any_program, steal_once, other_steals_twice},
+     .end = all_ran, .variants = 243},
     {.name = "spawn.room_for_one", .setup = room_for_one, .always = in_bounds,
      .at_rest = requests_are_seen, .threads = {three, steal_once, other_steals_once},
      .end = all_ran},
