@@ -224,7 +224,7 @@ static void push_and_take_back(void)
 /* Forks one task while `awaited` runs, and another at the same index when it is done: a stranger. */
 static void run_awaited(void)
 {
-    fj_store_relaxed(&s->awaited.mark, (uint32_t)s->deque.top);
+    fj_store_relaxed(&s->awaited.mark, (uint32_t)fj_load_relaxed(&s->deque.top));
     fj_store_release(&s->awaited.runner, 1);
     push_and_take_back();
     (void)fj_task_complete(&s->awaited, FJ_NORMAL);
