@@ -180,6 +180,11 @@ static fj_status_t join(fj_worker_t *worker, const wait_t *wait)
 static void join_frame(fj_worker_t *worker, fj_task_t *frame)
 {
     wait_t wait = {frame, NULL, FJ_FOREVER, true};
+    /* Its thief is on the way to begin it. Only then it is known who that is: a guest will
+     * end it without the pool's help (runs_outside). */
+    while (fj_load_acquire(&frame->runner) == FJ_FRAME) { /* pairs with run in fj_worker.c */
+        fj_os_yield();
+    }
     while (!fj_task_is_done(frame)) {
         if (!(may_nest(worker) && help(worker, frame)) && !spin(frame)) {
             (void)sleep(worker, &wait, true); /* a signal: whoever handles it is not here */

@@ -168,7 +168,7 @@ struct fj_worker {
     _Atomic(uint32_t) next_idle;      /* owner, before it announces itself */
     _Atomic(uint64_t) steals;         /* owner; read by statistics */
     _Atomic(uint64_t) helps;          /* owner: tasks taken while joining */
-    _Atomic(uint64_t) completed;      /* owner: heap tasks run */
+    _Atomic(uint64_t) completed;      /* owner: tasks and stolen frames run */
     _Atomic(uint64_t) leaves;         /* owner: leaves of range jobs run */
     _Atomic(uint32_t) running;        /* owner: depth of tasks on its stack */
     _Atomic(uint32_t) blocked;        /* owner: > 0 between block_begin and block_end */
