@@ -706,9 +706,9 @@ def test_not_mistaken_with_a_long_switch_interval():
     """A thread may wait a second for the GIL: set before the pool is made, or afterwards."""
     printed = output(
         """
-        stop, started = False, threading.Semaphore(0)
+        stop, started = False, []
         def spin():
-            started.release()
+            started.append(1)  # no lock: who waits for one is blocked, its holder may wait for the GIL
             while not stop:
                 sum(range(100))
         first = fjpool.ForkJoinPool(2)
@@ -717,8 +717,7 @@ def test_not_mistaken_with_a_long_switch_interval():
         for pool in (first, second):
             for _ in range(3):
                 pool.submit(spin)
-        for _ in range(4):
-            reach(started)
+        eventually(lambda: len(started) == 4)
         for _ in range(3):
             threading.Event().wait(0.1)  # each time this thread waits for the GIL
         print([(bool(p._monitor), p._detections, p.pool_size) for p in (first, second)])
@@ -730,16 +729,15 @@ def test_not_mistaken_with_a_long_switch_interval():
 
 
 CHILD = """
-    stop, started = False, threading.Semaphore(0)
+    stop, started = False, []
     def spin():
-        started.release()
+        started.append(1)
         while not stop:
             sum(range(100))
     pool = fjpool.ForkJoinPool(2)
     for _ in range(3):
         pool.submit(spin)
-    for _ in range(2):
-        reach(started)
+    eventually(lambda: len(started) == 2)
     eventually(lambda: pool._monitor)
     print(" ".join(str(row[3]) for row in pool._worker_states()), flush=True)
     sys.stdin.readline()
