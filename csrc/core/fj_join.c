@@ -98,25 +98,6 @@ static bool spin(fj_task_t *task)
     return false;
 }
 
-/* max_workers is reached and work is queued. If every thread of the pool waits in
- * a join for one of the pool's own tasks, nothing can ever run again. */
-static fj_status_t at_limit(fj_worker_t *worker)
-{
-    fj_pool_t *pool = worker->pool;
-    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
-    /* joining goes up before active goes down (sleep), so the last one sees them all. If
-     * several see that, the one that takes itself out of the count fails; its task's end
-     * may free the others. */
-    uint32_t joining = fj_load_seqcst(&pool->joining);
-    while (fj_ctl_active(c) == 0 && joining >= fj_ctl_total(c)) {
-        if (fj_cas_seqcst(&pool->joining, &joining, joining - 1)) {
-            return FJ_STARVED;
-        }
-    }
-    bool (*saturate)(fj_worker_t *) = pool->config.hooks.saturate;
-    return saturate == NULL || saturate(worker) ? FJ_OK : FJ_AT_LIMIT;
-}
-
 /* A task that a caller's thread runs will be done without the pool's help. */
 static bool runs_outside(fj_pool_t *pool, fj_task_t *task)
 {
@@ -124,6 +105,52 @@ static bool runs_outside(fj_pool_t *pool, fj_task_t *task)
     return fj_task_state(task) == FJ_RUNNING
         && (runner == 0 || (runner <= fj_registry_high(pool)
                             && fj_load_relaxed(&fj_registry_worker(pool, runner - 1)->guest)));
+}
+
+/* What the worker sleeps for, for others to judge: the task stays while this is set. */
+static void set_awaits(fj_worker_t *worker, fj_task_t *task)
+{
+    fj_mutex_lock(&worker->pool->registry.lock);
+    worker->awaits = task;
+    fj_mutex_unlock(&worker->pool->registry.lock);
+}
+
+/* Does every thread that the pool may have wait in a join for something that no other thread
+ * will finish? Then nothing can ever run again, and this worker is told. The others are not:
+ * it takes itself out, and its task's end may free them.
+ *
+ * `awaits` is set before active goes down and taken back after active went up (sleep), and
+ * neither while the lock is held here. So if ctl says that nobody is active, every worker with
+ * `awaits` was asleep at that moment, and a task that is not done now was not done then. Who
+ * has been woken and has yet to count itself in awaits a task that is done. */
+static bool is_starved(fj_worker_t *worker)
+{
+    fj_pool_t *pool = worker->pool;
+    uint32_t waiting = 0;
+    fj_mutex_lock(&pool->registry.lock);
+    fj_ctl_t c = fj_load_seqcst(&pool->ctl);
+    for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
+        fj_task_t *task = fj_registry_worker(pool, i)->awaits;
+        waiting += task != NULL && !fj_task_is_done(task) && !runs_outside(pool, task);
+    }
+    /* Of a pool with fewer threads one is just leaving, and will look again. */
+    bool starved = fj_ctl_active(c) == 0 && fj_ctl_total(c) >= pool->config.max_workers
+                && waiting >= fj_ctl_total(c);
+    if (starved) {
+        worker->awaits = NULL;
+    }
+    fj_mutex_unlock(&pool->registry.lock);
+    return starved;
+}
+
+/* max_workers is reached and work is queued. */
+static fj_status_t at_limit(fj_worker_t *worker)
+{
+    if (is_starved(worker)) {
+        return FJ_STARVED;
+    }
+    bool (*saturate)(fj_worker_t *) = worker->pool->config.hooks.saturate;
+    return saturate == NULL || saturate(worker) ? FJ_OK : FJ_AT_LIMIT;
 }
 
 typedef struct wait {
@@ -135,13 +162,13 @@ typedef struct wait {
 static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
 {
     fj_pool_t *pool = worker->pool;
-    uint32_t counted = ours && wait->deadline == FJ_FOREVER && !worker->guest
-                    && !runs_outside(pool, wait->task);
+    bool judged = ours && wait->deadline == FJ_FOREVER && !worker->guest;
     if (pool->config.hooks.detach != NULL) {
         pool->config.hooks.detach(worker);
     }
-    /* Before block_begin lowers active: the last one sees all the others. */
-    (void)fj_add_seqcst(&pool->joining, counted);
+    if (judged) {
+        set_awaits(worker, wait->task);      /* before active goes down: the last sees all others */
+    }
     fj_store_relaxed(&worker->joining, true);
     fj_status_t status = fj_idle_block_begin(worker);
     if (status == FJ_AT_LIMIT) {
@@ -155,8 +182,9 @@ static fj_status_t sleep(fj_worker_t *worker, const wait_t *wait, bool ours)
     }
     fj_idle_block_end(worker);
     fj_store_relaxed(&worker->joining, false);
-    /* after active went up again; who is starved has been taken out already: at_limit */
-    (void)fj_sub_seqcst(&pool->joining, status == FJ_STARVED ? 0 : counted);
+    if (judged) {
+        set_awaits(worker, NULL);            /* after active went up again */
+    }
     return status;
 }
 

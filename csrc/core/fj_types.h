@@ -180,6 +180,7 @@ struct fj_worker {
     uint32_t index;                   /* constant: its place in the registry */
     _Atomic(bool) present;            /* registry: somebody is in this place */
     _Atomic(bool) guest;              /* registry: a caller's thread, counted nowhere */
+    fj_task_t *awaits;                /* registry lock: it joins that task without a deadline */
     uint32_t next_free;               /* registry lock: index + 1 in the list of free places */
     _Atomic(uint32_t) number;         /* k of its name; written by its thread */
     uint32_t tombstones;              /* owner: entries left behind by claims in place */
@@ -280,7 +281,6 @@ struct fj_pool {
     _Atomic(uint32_t) numbered;       /* workers named so far */
     _Atomic(uint32_t) refused;        /* threads the system did not give us */
     _Atomic(uint32_t) at_limit;       /* times a blocked worker was not replaced: max_workers */
-    _Atomic(uint32_t) joining;        /* workers asleep in a join of this pool's task */
     _Atomic(uint32_t) marked;         /* workers that the monitor has marked */
     _Atomic(uint32_t) credit;         /* monitor: workers beyond parallelism that may run */
     _Atomic(uint64_t) detections;     /* monitor: marks so far */

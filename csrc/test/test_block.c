@@ -65,7 +65,6 @@ static void check_counts_are_zero(fj_pool_t *pool)
     FJ_CHECK_EQ(stats.active, 0);
     FJ_CHECK_EQ(stats.blocked, 0);
     FJ_CHECK_EQ(stats.unannounced, 0);
-    FJ_CHECK_EQ(fj_load_relaxed(&pool->joining), 0);
     FJ_CHECK_EQ(fj_load_relaxed(&pool->credit), 0);
 }
 
@@ -600,6 +599,54 @@ FJ_TEST(block, of_a_circle_of_joins_the_last_is_starved)
         check_counts_are_zero(pool);
         fx_pool_end(pool);
     }
+}
+
+typedef struct outside {
+    joiner_t *other;
+    fx_task_t *task;                            /* the other joiner's */
+} outside_t;
+
+static void runs_while_another_joins(fx_task_t *task, fj_worker_t *worker)
+{
+    outside_t *outside = task->argument;
+    FJ_CHECK(worker == NULL);
+    fx_bump(&outside->other->go);
+    FX_UNTIL(fx_read(&policy.asked) == 2 || fj_task_is_done(&outside->task->task));
+}
+
+/* A task was queued when a worker began to wait for it; now a thread outside runs it, so that
+ * worker will go on, and the next one to join is not starved. */
+FJ_TEST(block, a_join_beside_a_task_run_outside_is_not_starved)
+{
+    fj_config_t config = fx_config(2);
+    config.max_workers = 2;
+    config.hooks.saturate = ask_the_policy;
+    config.hooks.may_nest = never_nest;
+    policy.carry_on = true;
+    fj_store_relaxed(&policy.asked, 0);
+    fj_pool_t *pool = fx_pool(&config);
+    fx_task_t tasks[2], awaited[2];
+    joiner_t tests[2];
+    memset(tests, 0, sizeof tests);
+    for (int k = 0; k < 2; k++) {
+        tests[k].awaited = &awaited[k].task;
+        tests[k].join = join_for_ever;
+        fx_start(pool, &tasks[k], joins_when_told, &tests[k]);
+        FX_AWAIT(&tasks[k].runs, 1);
+    }
+    outside_t outside = {&tests[1], &tasks[1]};
+    fx_start(pool, &awaited[0], runs_while_another_joins, &outside);
+    fx_start(pool, &awaited[1], NULL, NULL);
+    fx_bump(&tests[0].go);
+    FX_UNTIL(fx_read(&policy.asked) == 1);
+    FJ_CHECK(fj_run_outside(pool, &awaited[0].task));
+    for (int k = 0; k < 2; k++) {
+        fx_finish(&tasks[k]);
+        fx_finish(&awaited[k]);
+        FJ_CHECK_EQ(tests[k].status, FJ_OK);
+    }
+    check_counts_are_zero(pool);
+    fx_pool_end(pool);
 }
 
 /* One thread joins, another blocks in some other way: that one may come back, so it is no
