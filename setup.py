@@ -1,4 +1,4 @@
-"""The extensions of fjpool; everything else about the package is in pyproject.toml.
+"""The extensions and C headers of fjpool; everything else about the package is in pyproject.toml.
 
 FJPOOL_WERROR=1 turns warnings of the C compiler into errors; FJPOOL_DEBUG=1 compiles with the
 core's costly assertions. FJPOOL_DECLARE_FREE_THREADED=1 has the modules say that they need no GIL,
@@ -10,6 +10,7 @@ import os
 from glob import glob
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 
 def switched_on(name):
@@ -42,7 +43,20 @@ def extension(name, folders, *, without=(), macros=(), flags=(), libraries=()):
     )
 
 
+class BuildWithHeaders(build_py):
+    """Puts csrc/include into the package; in place, fjpool.get_include() looks there."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            folder = os.path.join(self.build_lib, "fjpool", "include")
+            self.mkpath(folder)
+            for header in sorted(glob("csrc/include/*.h")):
+                self.copy_file(header, folder)
+
+
 setup(
+    cmdclass={"build_py": BuildWithHeaders},
     ext_modules=[
         extension("fjpool._core", ["core", "py"]),
         extension(

@@ -216,7 +216,7 @@ def test_cibuildwheel_builds_for_every_supported_interpreter(platform, tags, tmp
 
 MACROS = """
 import json, runpy, setuptools
-def setup(*, ext_modules):
+def setup(*, ext_modules, **others):
     print(json.dumps({extension.name: dict(extension.define_macros) for extension in ext_modules}))
 setuptools.setup = setup
 runpy.run_path("setup.py")
