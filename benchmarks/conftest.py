@@ -46,6 +46,8 @@ class Report:
     ) -> None:
         """A measured figure, and what it should be."""
         self.benchmark.extra_info[name] = value
+        targets = self.benchmark.extra_info.setdefault("targets", {})
+        targets[name] = {"at_least": at_least, "at_most": at_most}
         line = f"{name}: {value:.3g}"
         if at_least is not None:
             line += f" (at least {at_least:g}: {'yes' if value >= at_least else 'NO'})"
