@@ -74,6 +74,7 @@ static PyObject *wake_ups(PyObject *module, PyObject *args)
 
 typedef struct futex_peer {
     uint32_t there, back;       /* rounds; UINT32_MAX there: the end */
+    int64_t arrived;
 } futex_peer_t;
 
 static void futex_sleep_while(uint32_t *word, uint32_t value)
@@ -97,6 +98,7 @@ static void *futex_answer(void *data)
         if (__atomic_load_n(&peer->there, __ATOMIC_ACQUIRE) == UINT32_MAX) {
             return NULL;
         }
+        peer->arrived = now_ns();
         futex_set(&peer->back, round + 1);
     }
 }
@@ -104,13 +106,13 @@ static void *futex_answer(void *data)
 static PyObject *futex_round_trips(PyObject *module, PyObject *args)
 {
     long long n, pause_us;
-    futex_peer_t peer = {0, 0};
+    futex_peer_t peer = {0, 0, 0};
     pthread_t thread;
     (void)module;
     if (!PyArg_ParseTuple(args, "LL", &n, &pause_us)) {
         return NULL;
     }
-    int64_t *took = calloc((size_t)n + 1, sizeof *took);
+    int64_t *took = calloc(2 * (size_t)n + 1, sizeof *took), *there = took + n;
     if (took == NULL) {
         return PyErr_NoMemory();
     }
@@ -125,13 +127,14 @@ static PyObject *futex_round_trips(PyObject *module, PyObject *args)
         futex_set(&peer.there, round + 1);
         futex_sleep_while(&peer.back, round);
         took[round] = now_ns() - begun;
+        there[round] = peer.arrived - begun;
     }
     futex_set(&peer.there, UINT32_MAX);
     (void)pthread_join(thread, NULL);
     Py_END_ALLOW_THREADS
-    PyObject *list = list_of(took, n);
+    PyObject *lists = Py_BuildValue("NN", list_of(took, n), list_of(there, n));
     free(took);
-    return list;
+    return lists;
 }
 
 #else

@@ -240,7 +240,7 @@ static PyMethodDef functions[] = {
     {"wake_ups", wake_ups, METH_VARARGS,
      "wake_ups(pool, n, pause_us): ns from fj_run to the body's first line, n times."},
     {"futex_round_trips", futex_round_trips, METH_VARARGS,
-     "futex_round_trips(n, pause_us): ns of each of n wake-ups there and back."},
+     "futex_round_trips(n, pause_us): ns of n wake-ups there and back, and of the ways there."},
     {NULL, NULL, 0, NULL},
 };
 
