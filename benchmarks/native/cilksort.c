@@ -35,7 +35,7 @@ static inline element_t median_of(element_t a, element_t b, element_t c)
     return c < least ? least : c > most ? most : c;
 }
 
-static void quick_sort(element_t *array, size_t n)
+LEAF void quick_sort(element_t *array, size_t n)
 {
     while (n >= CILKSORT_INSERT) {
         element_t pivot = median_of(array[0], array[n / 2], array[n - 1]);
@@ -69,7 +69,7 @@ typedef struct runs {
     uint32_t in_a, in_b;
 } runs_t;
 
-static void merge_loop(runs_t runs)
+LEAF void merge_loop(runs_t runs)
 {
     const element_t *a = runs.a, *b = runs.b, *end_a = a + runs.in_a, *end_b = b + runs.in_b;
     element_t *to = runs.to;
@@ -81,7 +81,7 @@ static void merge_loop(runs_t runs)
 }
 
 /* How many of the n elements are less. */
-static uint32_t count_less(const element_t *array, uint32_t n, element_t than)
+LEAF uint32_t count_less(const element_t *array, uint32_t n, element_t than)
 {
     uint32_t lo = 0, hi = n;
     while (lo < hi) {

@@ -30,7 +30,7 @@ static inline number_t times(number_t x, number_t y)
 }
 
 /* Even ones to the front of `out`, odd ones to its second half; lo <= k < hi < n / 2. */
-static void put_apart(const number_t *in, number_t *restrict out, int64_t n, int64_t lo, int64_t hi)
+LEAF void put_apart(const number_t *in, number_t *restrict out, int64_t n, int64_t lo, int64_t hi)
 {
     for (int64_t k = lo; k < hi; k++) {
         out[k] = in[2 * k];
@@ -38,7 +38,7 @@ static void put_apart(const number_t *in, number_t *restrict out, int64_t n, int
     }
 }
 
-static void put_together(const number_t *roots, const number_t *in, number_t *restrict out,
+LEAF void put_together(const number_t *roots, const number_t *in, number_t *restrict out,
                          int64_t n, int64_t lo, int64_t hi)
 {
     const number_t *root = roots + n / 2;
@@ -50,7 +50,7 @@ static void put_together(const number_t *roots, const number_t *in, number_t *re
 }
 
 /* Of `in` to `out`; `in` is overwritten. */
-static void fft_twin(const number_t *roots, number_t *in, number_t *out, int64_t n)
+LEAF void fft_twin(const number_t *roots, number_t *in, number_t *out, int64_t n)
 {
     if (n == 1) {
         out[0] = in[0];

@@ -22,7 +22,7 @@ typedef struct heat_rows {
 } heat_rows_t;
 
 /* Rows and columns at the edge stay 0. */
-static void heat_leaf(const heat_data_t *data, int64_t lo, int64_t hi)
+LEAF void heat_leaf(const heat_data_t *data, int64_t lo, int64_t hi)
 {
     int64_t columns = data->columns;
     for (int64_t i = lo; i < hi; i++) {

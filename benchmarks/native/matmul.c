@@ -20,7 +20,7 @@ typedef struct matmul_part {
     int16_t m, n, k, row;
 } matmul_part_t;
 
-static void matmul_leaf(const double *a, int row_a, const double *b, int row_b, double *restrict c,
+LEAF void matmul_leaf(const double *a, int row_a, const double *b, int row_b, double *restrict c,
                         int row_c, int m, int n, int k)
 {
     for (int i = 0; i < m; i++) {

@@ -7,7 +7,7 @@
  */
 #include "native.h"
 
-static int64_t skew_block(int64_t lo, int64_t hi, int64_t positions)
+LEAF int64_t skew_block(int64_t lo, int64_t hi, int64_t positions)
 {
     int64_t sum = 0;
     for (int64_t i = lo; i < hi; i++) {

@@ -41,7 +41,7 @@ static square_t quarter_at(square_t whole, int64_t n, int which)
 }
 
 /* The sum, in `room` unless it is a quarter as it is. */
-static square_t strassen_add(square_t whole, int64_t n, strassen_sum_t sum, double *room)
+LEAF square_t strassen_add(square_t whole, int64_t n, strassen_sum_t sum, double *room)
 {
     square_t one = quarter_at(whole, n, sum.one), other = quarter_at(whole, n, sum.other);
     int64_t half = n / 2;
@@ -79,7 +79,7 @@ static strassen_t strassen_factors(const strassen_t *whole, int which, double **
 }
 
 /* One quarter of c from the products. */
-static void strassen_quarter(const strassen_t *whole, int which)
+LEAF void strassen_quarter(const strassen_t *whole, int which)
 {
     int64_t half = whole->n / 2;
     square_t c = quarter_at(whole->c, whole->n, which);

@@ -49,7 +49,7 @@ static inline uint32_t sha1_next_word(uint32_t w[16], int t)
         e = d, d = c, c = rotate_left(b, 30), b = a, a = next;                 \
     } while (0)
 
-static void sha1(const uint8_t *message, size_t length, uint8_t digest[SHA1_BYTES])
+LEAF void sha1(const uint8_t *message, size_t length, uint8_t digest[SHA1_BYTES])
 {
     uint8_t block[SHA1_BLOCK] = {0};
     uint32_t w[16];
