@@ -90,7 +90,7 @@ def table(saved: dict) -> str:
         lines += ["", "missing", "-------", *(f"{file}: {peer}: {reason}" for file, peer, reason in missing)]
     judged_ones = [figure for figure in figures if figure.met is not None]
     reached = sum(1 for figure in judged_ones if figure.met)
-    lines += ["", f"{reached} of {len(judged_ones)} targets reached, {len(missing)} peers missing"]
+    lines += ["", f"{reached} of {len(judged_ones)} targets reached; missing peers: {len(missing)}"]
     return "\n".join(lines) + "\n"
 
 
