@@ -28,6 +28,7 @@ with fjpool.ForkJoinPool() as _pool:
 
 # Near to the ideal; the others are there for their overhead, or their work differs with luck.
 SCALE = ("matmul", "cilksort", "uts T1", "uts T3", "strassen", "heat", "fft")
+SLOW = ("uts T3L", "integrate")  # some seconds each at full size: three rounds are enough
 WORKERS = (1, 2, 4, 8, 16, 64)
 
 
@@ -76,7 +77,7 @@ def test_program_reaches_the_ideal(interleave, report, pools, size, rounds, full
     row = ROWS[name]
     problem, *copies = [row.problem(size(row)) for _ in range(P)]
     times = interleave(
-        3 if full and name in ("uts T3L", "integrate") else rounds,
+        3 if full and name in SLOW else rounds,
         twin=problem.sequential,
         one=lambda: problem.fork_join(pools(1)),
         ideal=lambda: side_by_side([problem, *copies]),
@@ -113,12 +114,12 @@ def test_every_fork_is_made(benchmark, report, pools, size) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in ("fib_counted", "uts small", "uts T3L")])
-def test_time_does_not_grow_with_workers(interleave, report, pools, size, rounds, name: str) -> None:
+def test_time_does_not_grow_with_workers(interleave, report, pools, size, rounds, full, name) -> None:
     """The same work on 1 to 64 workers; beyond the cores they can only be in each other's way."""
     row = ROWS[name]
     problem = row.problem(size(row))
     times = interleave(
-        rounds,
+        3 if full and name in SLOW else rounds,
         **{str(p): (lambda p=p: problem.fork_join(pools(p))) for p in WORKERS},
     )
     name = label(row, problem.size)
