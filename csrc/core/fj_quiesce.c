@@ -13,7 +13,9 @@ bool fj_quiesce_is_quiescent(fj_pool_t *pool)
      * nobody moved in between, and what was read in between held at once. */
     fj_ctl_t before = fj_load_seqcst(&pool->ctl);
     return fj_ctl_active(before) == 0 && fj_load_seqcst(&pool->blocked) == 0
-        && !fj_registry_has_work(pool) && fj_load_seqcst(&pool->ctl) == before;
+        && !fj_registry_has_work(pool)
+        && fj_load_seqcst(&pool->blocked) == 0 /* partner: begin_drain */
+        && fj_load_seqcst(&pool->ctl) == before;
 }
 
 static fj_status_t sleep_on(fj_word_t *word, uint32_t seen, int64_t deadline)
@@ -117,12 +119,28 @@ static void drain_by_poll(fj_deque_t *deque)
     }
 }
 
+/* Any thread may drain, also one that is counted nowhere, and what it has in its hand is in no
+ * queue. So it counts as blocked, from before the first entry is taken: who finds the queues
+ * empty after that sees it. */
+static void begin_drain(fj_pool_t *pool)
+{
+    (void)fj_add_seqcst(&pool->blocked, 1);  /* partner: is_quiescent */
+}
+
+static void end_drain(fj_pool_t *pool)
+{
+    (void)fj_sub_seqcst(&pool->blocked, 1);
+    fj_quiesce_check(pool);
+}
+
 void fj_quiesce_drain_lane(fj_pool_t *pool)
 {
     fj_task_t *task;
+    begin_drain(pool);
     while ((task = fj_lane_take(&pool->lane)) != NULL) {
         cancel_entry(task);
     }
+    end_drain(pool);
 }
 
 void fj_quiesce_rescue(fj_pool_t *pool)
@@ -142,12 +160,14 @@ void fj_quiesce_drain_own(fj_worker_t *worker)
 
 static void drain_all(fj_pool_t *pool)
 {
+    begin_drain(pool);
     fj_quiesce_drain_lane(pool);
     for (uint32_t i = 0, high = fj_registry_high(pool); i < high; i++) {
         fj_worker_t *worker = fj_registry_worker(pool, i);
         drain_by_poll(&worker->deque);
         drain_by_poll(&worker->inbox);
     }
+    end_drain(pool);
 }
 
 void fj_quiesce_stop(fj_pool_t *pool)

@@ -1,8 +1,12 @@
 /* test_quiesce.c - quiescence, shutdown, stop, termination. */
 #include "fixture.h"
 
+#include "fj_lane.h"
+#include "fj_quiesce.h"
+
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct late {
     fj_word_t running, stopped;
@@ -627,4 +631,54 @@ FJ_TEST(quiesce, a_guest_keeps_no_thread_from_leaving)
     fj_guest_leave(guest);
     fx_check_ran(&forked);
     fx_pool_release(pool);
+}
+
+/* ---- what a drain has in its hand ---- */
+
+static struct {
+    fj_pool_t *pool;
+    fj_word_t cancelled, dropped;
+} drained;
+
+static void cancel_and_look(fj_task_t *task)
+{
+    FJ_CHECK(fj_task_try_cancel(task));
+    FJ_CHECK(!fj_pool_is_quiescent(drained.pool));
+    fx_bump(&drained.cancelled);
+}
+
+static void drop_and_look(fj_task_t *task)
+{
+    (void)task;
+    FJ_CHECK(!fj_pool_is_quiescent(drained.pool));
+    fx_bump(&drained.dropped);
+}
+
+static const fj_task_ops_t looking_ops = {NULL, drop_and_look, cancel_and_look, false};
+
+/* A pool is not quiescent while somebody, worker or not, cancels what was queued. */
+FJ_TEST(quiesce, a_pool_that_is_drained_is_not_quiescent_yet)
+{
+    for (int stop = 0; stop <= 1; stop++) {
+        fj_pool_t *pool = fx_pool_of(1);
+        fj_task_t task, *entry = &task;
+        memset((void *)&drained, 0, sizeof drained);
+        drained.pool = pool;
+        fx_refuse_all = true;
+        fx_seam_set((fj_os_seam_t){.thread_start = fx_thread_start});
+        fj_task_init(&task, &looking_ops);
+        FJ_CHECK(fj_task_try_queue(&task, pool));
+        FJ_CHECK_EQ(fj_lane_submit(&pool->lane, &entry, 1, false), FJ_OK);
+        if (stop) {
+            fj_pool_stop(pool);
+        } else {
+            fj_quiesce_rescue(pool);             /* no thread is there, none is to be had */
+        }
+        FJ_CHECK_EQ(fx_read(&drained.cancelled), 1);
+        FJ_CHECK_EQ(fx_read(&drained.dropped), 1);
+        FJ_CHECK(fj_pool_is_quiescent(pool));
+        fx_refuse_all = false;
+        fx_seam_clear();
+        fx_pool_end(pool);
+    }
 }
