@@ -110,8 +110,24 @@ def numba_loop(numba) -> Callable[[int, int], float]:
     return run
 
 
+def numba_leaf(numba, size: int) -> Callable[[], float]:
+    """The same code of the same compiler as a native leaf, with automatic chunks."""
+
+    @numba.cfunc("float64(int64, int64)")
+    def prices(lo, hi):
+        total = 0.0
+        for i in range(lo, hi):
+            x = float(i)
+            for j in range(240 if i < size // 4 else 20):
+                x = math.sqrt(x + j) * 1.0000001
+            total += x
+        return total
+
+    return lambda: fjpool.parallel_reduce(prices, size)
+
+
 def test_skewed_loop_beside(interleave, report, size) -> None:
-    """256 blocks in the executors and a prange, against fjpool's native leaf."""
+    """256 blocks in the executors, against the native leaf; a prange, against the same code as a leaf."""
     total = price_block(0, size, size)
     runs: dict[str, Callable[[], float]] = {"ThreadPoolExecutor": lambda: with_executor(size)}
     for name in "joblib", "numba":
@@ -124,6 +140,7 @@ def test_skewed_loop_beside(interleave, report, size) -> None:
             runs["joblib, threading"] = lambda module=module: with_joblib(module, size)
         else:
             loop = numba_loop(module)
+            runs["fjpool, Numba's leaf"] = numba_leaf(module, size)
             runs["Numba prange"] = lambda: loop(size, 0)
             runs["Numba prange in 256 chunks"] = lambda: loop(size, size // 256)
 
@@ -134,10 +151,16 @@ def test_skewed_loop_beside(interleave, report, size) -> None:
         assert math.isclose(found, total, rel_tol=1e-9)
         return took
 
-    times = interleave(
-        5,
-        ours=lambda: run_fork_join("native", P, size, size // 200)[1] / 1e3,
-        **{name: (lambda run=run: seconds(run)) for name, run in runs.items()},
-    )
-    for name in runs:
-        report.figure(f"skew({size}) p={P}: {name} / native leaf", times.ratio(name, "ours"), at_least=1)
+    with fjpool.ForkJoinPool(P) as pool, fjpool.use(pool):
+        times = interleave(
+            5,
+            ours=lambda: run_fork_join("native", P, size, size // 200)[1] / 1e3,
+            **{name: (lambda run=run: seconds(run)) for name, run in runs.items()},
+        )
+    name = f"skew({size}) p={P}"
+    for peer in runs:
+        if "Numba" not in peer:
+            report.figure(f"{name}: {peer} / native leaf", times.ratio(peer, "ours"), at_least=1)
+        elif "prange" in peer:
+            ratio = times.ratio(peer, "fjpool, Numba's leaf")
+            report.figure(f"{name}: {peer} / Numba's leaf in fjpool", ratio, at_least=1)
