@@ -34,6 +34,7 @@ LAYERS = (
 # --- in this process -----------------------------------------------------------------------------
 
 
+@pytest.mark.once  # the core knows no Python
 @pytest.mark.timeout(600)  # each C test has a time-out of its own, a minute unless it says more
 @pytest.mark.parametrize("name", NAMES)
 def test_core_in_process(name):

@@ -45,7 +45,7 @@ def test_joblib_nested_calls_run_where_every_worker_makes_one(pool2):
         assert Parallel()(delayed(inner)(i, backend="fjpool") for i in range(12)) == expected
         generators = (delayed(inner)(i, return_as="generator") for i in range(12))
         assert Parallel()(generators) == expected
-    assert pool2.pool_size == 2
+    assert pool2.pool_size < 12  # one may stand in for a worker that waits, but not one a call
 
 
 def test_joblib_nested_call_raises_and_times_out_as_any(pool1):
