@@ -129,7 +129,7 @@ static void begin_drain(fj_pool_t *pool)
 
 static void end_drain(fj_pool_t *pool)
 {
-    (void)fj_sub_seqcst(&pool->blocked, 1);
+    (void)fj_sub_seqcst(&pool->blocked, 1);  /* then tells who waits; partner: is_quiescent */
     fj_quiesce_check(pool);
 }
 
