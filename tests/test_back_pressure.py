@@ -139,7 +139,10 @@ def waiting(pool, *call):
 def test_workers_are_not_limited(make_pool):
     """A task hands in as much as it likes, or the pool could wait for itself."""
     pool = make_pool(1, max_queued=1)
-    body = lambda: sum(f.result() for f in [pool.submit(abs, -1) for _ in range(50)])  # noqa: E731
+
+    def body():
+        return sum(future.result() for future in [pool.submit(abs, -1) for _ in range(50)])
+
     assert pool.submit(body).result(WAIT) == 50
     assert pool.submit(lambda: len(pool.submit_many(abs, range(50)))).result(WAIT) == 50
 

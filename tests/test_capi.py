@@ -14,7 +14,7 @@ from pathlib import Path
 import fjpool
 import pytest
 
-from support import WAIT, output
+from support import WAIT, eventually, output
 
 SOURCES = Path(__file__).parent / "capi"
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
@@ -187,8 +187,7 @@ def test_body_that_blocks_lets_others_run(pool1, outside):
     try:
         waiting = threading.Thread(target=outside.block, args=(pool1, reading))
         waiting.start()
-        while pool1._blocked == 0:
-            pass
+        eventually(lambda: pool1._blocked == 1)
         pool1.submit(os.write, writing, b"\0").result(WAIT)
         waiting.join(WAIT)
         assert not waiting.is_alive()
