@@ -162,8 +162,11 @@ int fj_run(fj_pool_t *pool, fj_body_t body, void *data, bool (*interrupted)(void
         return run_elsewhere(pool, body, data, interrupted);
     }
     atomic_init(&job.code, 0);
+    bool (*outer)(void) = worker->interrupted;
     worker->interrupted = worker->guest ? interrupted : NULL;
-    return run_here(worker, &job, body, data);
+    int code = run_here(worker, &job, body, data);
+    worker->interrupted = outer;             /* at last NULL: a worker may have the place next */
+    return code;
 }
 
 uint32_t fj_worker_index(fj_worker_t *worker)

@@ -266,3 +266,29 @@ FJ_TEST(run, an_interrupted_caller_cancels_its_job)
     }
     fx_pool_end(pool);
 }
+
+static int look_whether_asked(fj_worker_t *worker, void *data)
+{
+    FJ_CHECK_EQ(worker->interrupted != NULL, worker->guest);
+    *(fj_worker_t **)data = worker;
+    return 0;
+}
+
+static bool say_no(void)
+{
+    return false;
+}
+
+/* Only a guest asks, and only during its call: a worker that has its place afterwards does not. */
+FJ_TEST(run, a_guests_question_ends_with_its_call)
+{
+    fj_pool_t *pool = fx_pool_of(1);
+    fj_worker_t *guest = fj_guest_enter(pool), *seen = NULL;
+    FJ_CHECK_EQ(fj_run(pool, look_whether_asked, &seen, say_no), 0);
+    FJ_CHECK(seen == guest);
+    fj_guest_leave(guest);
+    seen = NULL;
+    FJ_CHECK_EQ(fj_run(pool, look_whether_asked, &seen, say_no), 0);
+    FJ_CHECK(seen == guest);                    /* the same place, a worker's now */
+    fx_pool_end(pool);
+}
