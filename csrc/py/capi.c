@@ -48,7 +48,11 @@ static int run(fj_pool_t *pool, fj_body_t body, void *data)
         return FJ_CODE_REFUSED;
     }
     bool main_thread = PyThread_get_thread_ident() == fjpy.main_thread;
-    fj_worker_t *guest = fj_current == NULL && takes_callers(pool) ? fj_guest_enter(pool) : NULL;
+    bool takes_part = fj_current == NULL && takes_callers(pool);
+    fj_worker_t *guest = takes_part ? fj_guest_enter(pool) : NULL;
+    if (takes_part && guest == NULL) {
+        return FJ_CODE_NO_MEMORY;            /* there may be no worker but the caller */
+    }
     int code = fj_run(pool, body, data, main_thread ? interrupted : NULL);
     if (guest != NULL) {
         fj_guest_leave(guest);
